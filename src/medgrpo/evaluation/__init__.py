@@ -1,0 +1,1 @@
+"""A checkpoint becomes samples: generation, scoring, and the two files that everything later reads."""

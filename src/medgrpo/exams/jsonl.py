@@ -1,0 +1,126 @@
+"""JSON Lines in and out: every problem of a file told at once, and files that are whole or absent."""
+
+import codecs
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from medgrpo.errors import MedgrpoError
+
+SHOWN_PROBLEMS = 10
+
+Complain = Callable[[str, str], None]
+"""Takes a field of the file, and what is wrong with it and what to do."""
+
+
+class Problems:
+    """What is wrong with the input, gathered so that a user can mend it all in one go.
+
+    The first ten are kept and the rest are counted. `raise_if_any` raises one `MedgrpoError`: a single line
+    for one problem; for several a heading and one line each.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[str] = []
+
+    def add(self, path: str | Path, message: str, line: int | None = None, field: str | None = None) -> None:
+        """Note one problem: the file, its line (1-based) and field where known, what is wrong, what to do."""
+        self.count += 1
+        if len(self.first) < SHOWN_PROBLEMS:
+            where = str(path)
+            if line is not None:
+                where += f", line {line}"
+            if field is not None:
+                where += f", field {field}"
+            self.first.append(f"{where}: {message}")
+
+    def at(self, path: str | Path, line: int) -> Complain:
+        """Return a function (field, message) that notes a problem of this line."""
+        return lambda field, message: self.add(path, message, line, field)
+
+    def raise_if_any(self) -> None:
+        """Raise `MedgrpoError` with what was noted, or return where nothing was."""
+        if self.count == 0:
+            return
+        if self.count == 1:
+            raise MedgrpoError(self.first[0])
+        heading = f"{self.count} problems"
+        if self.count > len(self.first):
+            heading += f", the first {len(self.first)}"
+        raise MedgrpoError("\n  ".join([f"{heading}:", *self.first]))
+
+
+def read_objects(path: str | Path, problems: Problems) -> list[tuple[int, dict[str, Any]]]:
+    """Read the JSON objects of a UTF-8 file (with or without BOM), one a line, as (line number, object).
+
+    Blank lines are passed over. A line that is not UTF-8, not JSON, not an object, or that names a key twice
+    is noted in `problems` and left out. Raises `MedgrpoError` where the file cannot be read at all.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise MedgrpoError(f"{path}: cannot be read ({error.strerror}): check the path") from error
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise MedgrpoError(f"{path}: is UTF-16: save it as UTF-8")
+    objects = []
+    # Split at \n only: str.splitlines would also cut at U+2028 and other marks that stand inside real texts.
+    for number, raw in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
+        if not raw.strip():
+            continue
+        try:
+            record = json.loads(raw.decode("utf-8"), object_pairs_hook=_without_doubles)
+            _refuse_lone_surrogates(record)
+        except UnicodeDecodeError as error:
+            problems.add(path, f"byte {error.start + 1} is not UTF-8: save the file as UTF-8", number)
+        except json.JSONDecodeError as error:
+            problems.add(path, f"not JSON ({error.msg} at column {error.colno}): one object a line", number)
+        except (ValueError, RecursionError) as error:
+            problems.add(path, f"not usable JSON ({error})", number)
+        else:
+            if isinstance(record, dict):
+                objects.append((number, record))
+            else:
+                problems.add(path, 'not a JSON object: every line is one object, {"id": ...}', number)
+    return objects
+
+
+def write_objects(path: str | Path, objects: Iterable[Mapping[str, Any]]) -> None:
+    """Write objects as UTF-8 JSON Lines, whole or not at all: to a neighbouring file that is then renamed.
+
+    Makes missing parent folders. Raises `MedgrpoError` where the file cannot be written; whatever stood at
+    `path` before is then still there.
+    """
+    target = Path(path).resolve()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("w", encoding="utf-8", newline="\n") as file:
+                file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in objects)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise MedgrpoError(f"{path}: cannot be written ({error.strerror}): choose another path") from error
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build a JSON object, refusing a key that stands twice (json would silently keep the last)."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        keys = [key for key, _ in pairs]
+        doubled = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {doubled!r} stands twice in one object: keep one")
+    return record
+
+
+def _refuse_lone_surrogates(record: Any) -> None:
+    r"""Refuse half of a \ud83d\ude00 pair: it is no character, and could never be written again."""
+    try:
+        json.dumps(record, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise ValueError(f"the escape \\u{ord(half):04x} is half a character: mend the text") from error

@@ -1,0 +1,151 @@
+"""A recipe's arguments: from a YAML file and the command line, every mistake told in one line."""
+
+import difflib
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+import yaml
+from trl import ModelConfig, TrlParser
+
+from medgrpo.errors import MedgrpoError
+from medgrpo.trainers.config import MedGRPOConfig
+
+
+@dataclass
+class ExamArguments:
+    """Which questions a recipe trains on and is scored on, and by which rewards."""
+
+    train_file: str | None = field(default=None, metadata={"help": "questions.jsonl to train on."})
+    eval_file: str | None = field(
+        default=None, metadata={"help": "questions.jsonl to be scored on; default: train_file, other years."}
+    )
+    train_years: str | None = field(default=None, metadata={"help": "Years to train on, e.g. 2018-2021."})
+    eval_years: str | None = field(default=None, metadata={"help": "Years held out, e.g. 2022."})
+    reward_funcs: list[str] = field(
+        default_factory=lambda: ["ophtho", "japanese"], metadata={"help": "Rewards by name."}
+    )
+    eval_batch_size: int = field(default=64, metadata={"help": "Questions scored at a time on each process."})
+    eval_max_new_tokens: int | None = field(
+        default=None, metadata={"help": "Longest scored completion; default: max_completion_length."}
+    )
+
+
+Arguments = tuple[ExamArguments, MedGRPOConfig, ModelConfig]
+
+
+def parse_arguments(
+    config_class: type[MedGRPOConfig], default_config: Path, arguments: Sequence[str] | None = None
+) -> Arguments:
+    """Read `--config FILE.yaml` and `--field value`; the command line wins.
+
+    With neither a config nor a model named, `default_config` applies: the embedded tiny model and mini exam.
+    Raises `MedgrpoError` for a file that can't be read, an unknown key (with the closest known one), a value
+    that doesn't fit, a setting that the method refuses, and an option that needs a GPU where there is none.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = _split_equals(given)
+    if "--config" not in given and "--model_name_or_path" not in given and "--help" not in given:
+        given = ["--config", str(default_config), *given]
+    parser = _Parser((ExamArguments, config_class, ModelConfig))
+    if "--config" in given:
+        _check_config(given, {action.dest for action in parser._actions})
+    try:
+        exam, config, model = parser.parse_args_and_config(given)
+    except (ValueError, TypeError) as error:
+        raise MedgrpoError(_explain(str(error), parser)) from error
+    if model.model_name_or_path is None:
+        raise MedgrpoError("model_name_or_path is missing: name a model folder, a model of the Hub, or `tiny`")
+    if not torch.cuda.is_available():
+        _refuse_gpu_options(config, model)
+    return exam, config, model
+
+
+def run(main: Callable[[], None]) -> NoReturn:
+    """Run a recipe's `main` and exit: 0 when done, 2 with one line on standard error for the user's mistakes."""
+    try:
+        main()
+    except MedgrpoError as error:
+        # Each process stops, the first one says why.
+        if _is_first_process():
+            print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    raise SystemExit(0)
+
+
+class _Parser(TrlParser):
+    def error(self, message: str) -> NoReturn:
+        raise MedgrpoError(message)
+
+
+def _is_first_process() -> bool:
+    import os
+
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _split_equals(given: list[str]) -> list[str]:
+    """`--config=x.yaml` as two words, as TrlParser wants it."""
+    return [part for word in given for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
+
+
+def _check_config(given: list[str], known: set[str]) -> None:
+    index = given.index("--config") + 1
+    if index == len(given):
+        raise MedgrpoError("--config needs a file: --config recipes/configs/NAME.yaml")
+    path = Path(given[index])
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise MedgrpoError(f"--config {path}: can't be read ({reason})") from error
+    try:
+        settings = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}, line {mark.line + 1}" if mark else str(path)
+        raise MedgrpoError(f"{where}: not YAML ({getattr(error, 'problem', None) or error})") from error
+    if not isinstance(settings, dict):
+        raise MedgrpoError(f"{path}: has to hold `field: value` lines")
+    for key in settings:
+        if key not in known and key != "env":
+            line = next(
+                (n for n, row in enumerate(text.splitlines(), 1) if re.match(rf"\s*{re.escape(str(key))}\s*:", row)),
+                1,
+            )
+            raise MedgrpoError(f"{path}, line {line}: unknown field {key!r}{_closest(str(key), known)}")
+
+
+def _closest(name: str, known: set[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f": did you mean {near[0]!r}?" if near else ": see --help for the fields there are"
+
+
+def _explain(message: str, parser: TrlParser) -> str:
+    """The parser's own message in one line; for an unknown option with the closest known one."""
+    unknown = re.search(r"not used by the HfArgumentParser: \['--([^']+)'", message)
+    if unknown:
+        return f"unknown option --{unknown[1]}{_closest(unknown[1], {a.dest for a in parser._actions})}"
+    return " ".join(message.split())
+
+
+def _refuse_gpu_options(config: MedGRPOConfig, model: ModelConfig) -> None:
+    """Raise for the options that only a GPU can honour, before a model is loaded."""
+    attention = model.attn_implementation or ""
+    wanted: dict[str, Any] = {
+        "fp16": config.fp16,
+        "tf32": config.tf32,
+        "use_vllm with vllm_mode=colocate": config.use_vllm and config.vllm_mode == "colocate",
+        f"attn_implementation={attention}": "flash" in attention,
+        f"optim={config.optim}": "8bit" in str(config.optim) or "paged" in str(config.optim),
+        "use_liger_kernel": config.use_liger_kernel,
+        "load_in_4bit": model.load_in_4bit,
+        "load_in_8bit": model.load_in_8bit,
+    }
+    refused = [name for name, value in wanted.items() if value]
+    if refused:
+        raise MedgrpoError(f"{', '.join(refused)}: needs a GPU, and there is none here: leave it out")

@@ -1,0 +1,76 @@
+"""The exam of an experiment: training questions and held-out questions that share nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from datasets import Dataset
+
+from medgrpo.errors import MedgrpoError
+from medgrpo.exams.leakage import refuse_leaks
+from medgrpo.exams.prompts import build_prompt
+from medgrpo.exams.question import Question, read_questions
+from medgrpo.exams.splits import parse_years, select_years, trainable
+from medgrpo.experiment.arguments import ExamArguments
+from medgrpo.tiny import MINI_EXAM
+
+MINI = "mini_exam"
+
+
+@dataclass(frozen=True)
+class Exam:
+    """Questions to train on, and held-out ones of which no training question reveals anything."""
+
+    train: list[Question]
+    held_out: list[Question]
+    dropped: list[Question]
+    """Training questions left out because the board withdrew them."""
+
+    def describe(self) -> str:
+        """One line for people."""
+        years = f"{_years(self.train)} to train on, {_years(self.held_out)} held out"
+        dropped = f"; {len(self.dropped)} withdrawn by the board left out" if self.dropped else ""
+        return f"{len(self.train)} + {len(self.held_out)} questions ({years}){dropped}"
+
+
+def load_exam(arguments: ExamArguments) -> Exam:
+    """Read, select by year and check; raises `MedgrpoError` where a file is damaged or questions leak."""
+    if arguments.train_file is None:
+        raise MedgrpoError(f"train_file is missing: name a questions.jsonl, or `{MINI}`")
+    eval_file = arguments.eval_file or arguments.train_file
+    train = _read(arguments.train_file, arguments.train_years, "train_years")
+    held_out = _read(eval_file, arguments.eval_years, "eval_years")
+    refuse_leaks(train, held_out, arguments.train_file, eval_file)
+    kept, dropped = trainable(train)
+    if not kept:
+        raise MedgrpoError(f"{arguments.train_file}: no question is left to train on")
+    return Exam(kept, held_out, dropped)
+
+
+def to_dataset(questions: Sequence[Question]) -> Dataset:
+    """What the trainer reads: the prompt, and the columns that the rewards are given."""
+    return Dataset.from_list(
+        [
+            {
+                "prompt": build_prompt(question),
+                "id": question.id,
+                "answer": question.answer,
+                "answer_type": question.answer_type,
+            }
+            for question in questions
+        ]
+    )
+
+
+def _read(name: str, years: str | None, option: str) -> list[Question]:
+    questions = read_questions(MINI_EXAM if name == MINI else name)
+    if years is None:
+        return questions
+    try:
+        return select_years(questions, parse_years(str(years)))
+    except MedgrpoError as error:
+        raise MedgrpoError(f"{option} of {name}: {error}") from error
+
+
+def _years(questions: Sequence[Question]) -> str:
+    years = sorted({question.year for question in questions})
+    return str(years[0]) if len(years) == 1 else f"{years[0]}-{years[-1]}"

@@ -1,0 +1,1 @@
+"""One subclass of TRL's `GRPOTrainer` per method, each with its config; they combine by multiple inheritance."""

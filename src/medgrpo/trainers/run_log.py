@@ -1,0 +1,79 @@
+"""What a training run leaves beside its checkpoints: `metrics.jsonl` and `training.json`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from medgrpo.versions import collect_versions, find_commit
+
+METRICS = "metrics.jsonl"
+TRAINING = "training.json"
+
+
+class RunLog(TrainerCallback):
+    """Writes the run's settings once and its metrics as they are logged, on the first process only.
+
+    A resumed run keeps the lines up to the step that it resumes from, so that no step stands twice.
+    """
+
+    def __init__(self, reward_names: list[str], reward_weights: list[float]) -> None:
+        self.rewards = dict(zip(reward_names, reward_weights, strict=True))
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Write `training.json` and open the metrics where the run starts from."""
+        if not state.is_world_process_zero:
+            return
+        folder = Path(args.output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = [row for row in read_metrics(folder) if row["step"] <= state.global_step]
+        _replace(folder / METRICS, "".join(json.dumps(row) + "\n" for row in kept))
+        settings = {
+            "rewards": self.rewards,
+            "seed": args.seed,
+            "world_size": args.world_size,
+            "resumed_from_step": state.global_step,
+            "versions": collect_versions(),
+            "commit": find_commit(),
+            "arguments": json.loads(args.to_json_string()),
+        }
+        _replace(folder / TRAINING, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Append one line: the step and what was logged at it."""
+        if not state.is_world_process_zero or not logs:
+            return
+        with (Path(args.output_dir) / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": state.global_step, **logs}) + "\n")
+
+
+def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
+    """The logged steps of a run's folder, in order; empty where there are none."""
+    path = Path(folder) / METRICS
+    if not path.is_file():
+        return []
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            # A kill in mid-write leaves a torn last line; the step is logged again after resuming.
+            break
+    return rows
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
