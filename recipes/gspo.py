@@ -1,8 +1,8 @@
 """Post-train a model on exam questions with GSPO, and say whether it helped.
 
-    accelerate launch recipes/gspo.py                                        # embedded tiny model, mini exam
-    accelerate launch recipes/gspo.py --seed 1                               # the same, another seed
-    accelerate launch recipes/gspo.py --config recipes/configs/gspo_tiny.yaml --learning_rate 5e-4
+accelerate launch recipes/gspo.py                                        # embedded tiny model, mini exam
+accelerate launch recipes/gspo.py --seed 1                               # the same, another seed
+accelerate launch recipes/gspo.py --config recipes/configs/gspo_tiny.yaml --learning_rate 5e-4
 """
 
 from pathlib import Path
@@ -10,8 +10,8 @@ from pathlib import Path
 from medgrpo import GSPOConfig, GSPOTrainer
 from medgrpo.experiment.arguments import parse_arguments, run
 from medgrpo.experiment.exam import load_exam, to_dataset
-from medgrpo.experiment.model import load_for_training
-from medgrpo.experiment.verdict import conclude, score_held_out
+from medgrpo.experiment.model import find_model
+from medgrpo.experiment.verdict import Experiment
 from medgrpo.rewards import get_reward_funcs
 
 DEFAULT = Path(__file__).parent / "configs" / "gspo_tiny.yaml"
@@ -23,7 +23,7 @@ def main() -> None:
     exam = load_exam(arguments)
     print(exam.describe())
 
-    model, tokenizer, peft_config = load_for_training(model_arguments)
+    model, tokenizer, peft_config = find_model(model_arguments, config)
     trainer = GSPOTrainer(
         model=model,
         processing_class=tokenizer,
@@ -33,11 +33,12 @@ def main() -> None:
         train_dataset=to_dataset(exam.train),
     )
 
-    before = score_held_out(trainer, exam, arguments, "before")
+    experiment = Experiment(trainer, exam, arguments, model_arguments)
+    before = experiment.score("before")
     trainer.train(resume_from_checkpoint=config.resume_from_checkpoint)
     trainer.save_model()
-    after = score_held_out(trainer, exam, arguments, "after")
-    conclude(trainer, exam, arguments, before, after)
+    after = experiment.score("after")
+    experiment.conclude(before, after)
 
 
 if __name__ == "__main__":

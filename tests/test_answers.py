@@ -109,17 +109,13 @@ def test_what_a_reader_would_doubt_is_a_failure_and_no_letter(body: str) -> None
 
 
 _letter_sets = st.sets(st.sampled_from("abcdefgh"), min_size=1).map(sorted)
-_separators = st.sampled_from(
-    [",", ", ", "、", "､", "，", "・", "･", " ", "\u3000", "\n", "/", " and ", "と"]
-)
+_separators = st.sampled_from([",", ", ", "、", "､", "，", "・", "･", " ", "\u3000", "\n", "/", " and ", "と"])
 
 
 @given(st.data(), _letter_sets, _separators)
 def test_order_separator_case_and_doubles_do_not_matter(data: st.DataObject, letters: list, gap: str) -> None:
     shown = data.draw(st.permutations(letters + data.draw(st.lists(st.sampled_from(letters), max_size=3))))
-    shown = [
-        data.draw(st.sampled_from([letter, letter.upper(), chr(ord(letter) + 0xFEE0)])) for letter in shown
-    ]
+    shown = [data.draw(st.sampled_from([letter, letter.upper(), chr(ord(letter) + 0xFEE0)])) for letter in shown]
     assert parse_answer(f"[ans]{gap.join(shown)}[/ans]") == Answer(letters=tuple(letters))
 
 
@@ -235,9 +231,7 @@ def test_never_raises_and_reads_nfkc_text_alike(text: str, tagged: bool) -> None
     assert answer == parse_answer(unicodedata.normalize("NFKC", text))
     if answer is not None:
         assert bool(answer.letters) != (answer.number is not None)
-        assert answer.letters == tuple(sorted(set(answer.letters))) and set(answer.letters) <= set(
-            "abcdefghij"
-        )
+        assert answer.letters == tuple(sorted(set(answer.letters))) and set(answer.letters) <= set("abcdefghij")
         assert answer.number is None or re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?", answer.number)
 
 
@@ -280,11 +274,7 @@ _READ_ODD = {
 
 
 def test_odd_predictions_read_as_a_careful_reader_takes_them(data_dir: Path) -> None:
-    named = {
-        (system, *reading.split())
-        for system, readings in _READ_ODD.items()
-        for reading in readings.split(";")
-    }
+    named = {(system, *reading.split()) for system, readings in _READ_ODD.items() for reading in readings.split(";")}
     expected = {(system, problem): reading for system, problem, reading in named}
     rows = [json.loads(line) for line in (data_dir / "igakuqa/odd_predictions.jsonl").open(encoding="utf-8")]
     lists, wrong = 0, {}
@@ -341,9 +331,5 @@ def test_no_real_choice_reads_as_letters_and_each_follows_its_letter(data_dir: P
         bare = parse_answer(f"[ans]{choice}[/ans]")
         if bare is not None and bare.letters:
             wrong.append(choice)
-        wrong += [
-            letter + mark + choice
-            for mark in (". ", "．", ": ", ") ")
-            if read(letter + mark + choice) != letter
-        ]
+        wrong += [letter + mark + choice for mark in (". ", "．", ": ", ") ") if read(letter + mark + choice) != letter]
     assert wrong == ["d．C.difficile --------- 接触予防策〈contact precautions〉"]

@@ -170,9 +170,7 @@ JAPANESE = [
 def test_one_drifted_sentence_is_caught_alone_and_inside_japanese(text: str) -> None:
     assert not is_japanese(text)
     if text in CHINESE + KOREAN:
-        assert not is_japanese(
-            f"正解はaである。患者は発熱している。\n{text}\nしたがってaを選ぶ。\n[ans]a[/ans]"
-        )
+        assert not is_japanese(f"正解はaである。患者は発熱している。\n{text}\nしたがってaを選ぶ。\n[ans]a[/ans]")
 
 
 @pytest.mark.parametrize("text", CHINESE_WITHOUT_A_SIGN)
@@ -257,9 +255,7 @@ def test_never_raises_and_does_not_change_its_mind(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(JAPANESE), min_size=1, max_size=5), st.sampled_from(CHINESE), st.data())
-def test_no_amount_of_japanese_hides_a_chinese_sentence(
-    notes: list[str], drift: str, data: st.DataObject
-) -> None:
+def test_no_amount_of_japanese_hides_a_chinese_sentence(notes: list[str], drift: str, data: st.DataObject) -> None:
     notes.insert(data.draw(st.integers(0, len(notes))), drift)
     assert not is_japanese("\n".join(notes))
 
@@ -341,7 +337,5 @@ def test_real_drift(data_dir) -> None:
 
 def test_real_pharmacist_comments(data_dir) -> None:
     lines = (data_dir / "yakugakuqa/103-A.jsonl").read_text(encoding="utf-8").splitlines()
-    texts = [
-        text for line in map(json.loads, lines) for text in (line["problem_text"], line["comment"]) if text
-    ]
+    texts = [text for line in map(json.loads, lines) for text in (line["problem_text"], line["comment"]) if text]
     assert [text for text in texts if not is_japanese(text)] == []

@@ -61,9 +61,7 @@ def is_correct(answer: Answer | None, key: Sequence[Sequence[str]]) -> bool:
     if answer.number is None:
         return any(set(answer.letters) == {letter.lower() for letter in accepted} for accepted in key)
     number = plain_number(answer.number)
-    return number is not None and any(
-        len(accepted) == 1 and plain_number(accepted[0]) == number for accepted in key
-    )
+    return number is not None and any(len(accepted) == 1 and plain_number(accepted[0]) == number for accepted in key)
 
 
 def plain_number(text: str) -> str | None:
@@ -120,9 +118,7 @@ def _nfkc(text: str) -> str:
     if len(classes) > 1:
         long_run = re.compile(f"[{re.escape(''.join(marks))}]{{32,}}")
         text = long_run.sub(
-            lambda run: "".join(
-                sorted("".join(decomposed[char] for char in run[0]), key=unicodedata.combining)
-            ),
+            lambda run: "".join(sorted("".join(decomposed[char] for char in run[0]), key=unicodedata.combining)),
             text,
         )
     return unicodedata.normalize("NFKC", text)
@@ -295,9 +291,7 @@ def _read_lines(body: str) -> tuple[str, ...]:
 
 # --- numbers ----------------------------------------------------------------------------------------------
 
-_DIGITS = re.compile(
-    r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})++(?![0-9,])|[0-9]{1,40}+)(?:\.[0-9]{1,40}+)?+|\.[0-9]{1,40}+"
-)
+_DIGITS = re.compile(r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3})++(?![0-9,])|[0-9]{1,40}+)(?:\.[0-9]{1,40}+)?+|\.[0-9]{1,40}+")
 _NUMBER = re.compile(rf"[+\-−]?(?:{_DIGITS.pattern})(?:e[+-]?[0-9]{{1,2}}(?![a-z]))?+(?![0-9])", re.I)
 # A unit: letters with an exponent (mg/dl, kg/m2), or a rate's base (/人口1,000対, /1.73m2). 以上 is no unit.
 _UNIT = (

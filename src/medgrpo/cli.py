@@ -44,6 +44,42 @@ def data_check(args: argparse.Namespace) -> int:
     return 1 if leaks else 0
 
 
+def score(args: argparse.Namespace) -> int:
+    """Score completions that exist; no model needed."""
+    from medgrpo.evaluation.score import score_file, summarise
+
+    run = score_file(args.completions, args.questions, args.out)
+    print(summarise(run.samples).describe())
+    print(f"wrote {args.out}/samples.jsonl and {args.out}/run.json")
+    return 0
+
+
+def evaluate(args: argparse.Namespace) -> int:
+    """Let a model answer the questions, and score its answers."""
+    from medgrpo.evaluation.evaluate import evaluate_model
+    from medgrpo.evaluation.score import summarise
+    from medgrpo.exams.question import read_questions
+    from medgrpo.exams.splits import parse_years, select_years
+
+    questions = read_questions(args.questions)
+    if args.years is not None:
+        questions = select_years(questions, parse_years(args.years))
+    run = evaluate_model(
+        args.model,
+        questions,
+        args.out,
+        batch_size=args.batch_size,
+        max_new_tokens=args.max_new_tokens,
+        temperature=args.temperature,
+        seed=args.seed,
+        limit=args.limit,
+    )
+    print("greedy decoding" if args.temperature == 0 else f"sampled at temperature {args.temperature:g}")
+    print(summarise(run.samples).describe())
+    print(f"wrote {args.out}/samples.jsonl and {args.out}/run.json")
+    return 0
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of all verbs; a parsed verb stands in `run` and its name in `verb`."""
     parser = _Parser(
@@ -82,7 +118,31 @@ def build_parser() -> argparse.ArgumentParser:
     check.add_argument("train", metavar="TRAIN.jsonl", help="questions to train on")
     check.add_argument("eval", metavar="EVAL.jsonl", help="questions to evaluate on")
 
-    # Verbs of scoring and evaluation stand here, in the same shape.
+    scoring = _add_verb(
+        verbs,
+        score,
+        "score",
+        "score completions that exist",
+        "medgrpo score completions.jsonl --questions eval.jsonl --out runs/scored",
+    )
+    scoring.add_argument("completions", metavar="COMPLETIONS.jsonl", help='{"id", "completion"} a line')
+    evaluation = _add_verb(
+        verbs,
+        evaluate,
+        "evaluate",
+        "let a model answer questions, and score its answers",
+        "medgrpo evaluate --model tiny --questions mini_exam --years 2023-2026 --out runs/base",
+    )
+    evaluation.add_argument("--model", metavar="M", required=True, help="a model's folder, its Hub name, or `tiny`")
+    evaluation.add_argument("--years", metavar="YEARS", help="2023-2026 or 2023,2025 (default: all there are)")
+    evaluation.add_argument("--batch-size", metavar="N", type=int, default=8, help="questions at a time (8)")
+    evaluation.add_argument("--max-new-tokens", metavar="N", type=int, default=1024, help="longest answer (1024)")
+    evaluation.add_argument("--temperature", metavar="T", type=float, default=0.0, help="0 is greedy (0)")
+    evaluation.add_argument("--seed", metavar="N", type=int, default=0, help="for sampled answers (0)")
+    evaluation.add_argument("--limit", metavar="N", type=int, help="only the first N questions")
+    for verb in (scoring, evaluation):
+        verb.add_argument("--questions", metavar="FILE.jsonl", required=True, help="questions, or `mini_exam`")
+        verb.add_argument("--out", metavar="DIR", required=True, help="where samples.jsonl and run.json go")
     return parser
 
 

@@ -4,7 +4,8 @@ import time
 import pytest
 
 from medgrpo.errors import MedgrpoError
-from medgrpo.evaluation.evaluate import evaluate_loaded_model, evaluate_model, load_model
+from medgrpo.evaluation.evaluate import evaluate_loaded_model, evaluate_model
+from medgrpo.evaluation.load import load_model
 from medgrpo.evaluation.score import read_run
 from medgrpo.exams.question import Question
 
@@ -68,9 +69,7 @@ def test_limit_keeps_the_first_questions(checkpoint, tmp_path):
 def test_a_path_that_is_not_there_is_never_looked_for_on_the_network(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
-    monkeypatch.setattr(
-        "medgrpo.evaluation.evaluate.urlopen", lambda *_, **__: pytest.fail("asked the network")
-    )
+    monkeypatch.setattr("medgrpo.evaluation.load.urlopen", lambda *_, **__: pytest.fail("asked the network"))
     with pytest.raises(MedgrpoError, match="no such folder"):
         load_model(name)
 
@@ -98,6 +97,6 @@ def test_a_hub_name_without_network_fails_at_once(tmp_path, monkeypatch):
     with pytest.raises(MedgrpoError, match="Hub cannot be asked"):
         load_model("someone/no-such-model-anywhere")
     assert time.monotonic() - start < 5
-    monkeypatch.setattr("medgrpo.evaluation.evaluate.is_offline_mode", lambda: True)
+    monkeypatch.setattr("medgrpo.evaluation.load.is_offline_mode", lambda: True)
     with pytest.raises(MedgrpoError, match="HF_HUB_OFFLINE"):
         load_model("someone/no-such-model-anywhere")

@@ -143,9 +143,7 @@ def test_sampling_draws_from_the_whole_distribution(model, tokenizer):
 
 def test_text_is_decoded_as_it_is(model, tokenizer):
     """No tidying of blanks before punctuation, no prompt in front, no special tokens."""
-    tokens = tokenizer.convert_tokens_to_ids(
-        ["a", " ", ".", " ", "!", "\n", "<bos>", "問", " ", "<|im_end|>"]
-    )
+    tokens = tokenizer.convert_tokens_to_ids(["a", " ", ".", " ", "!", "\n", "<bos>", "問", " ", "<|im_end|>"])
     model.forward = scripted(model, tokens)
     assert generate(model, tokenizer, PROMPTS[:2]) == ["a . !\n問 ", "a . !\n問 "]
 

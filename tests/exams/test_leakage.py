@@ -89,9 +89,7 @@ def test_signs_of_numbers_count():
 
 @given(st.permutations(["輸液", "手術", "経過観察", "投薬", "搬送"]), st.text("、。 \u3000\n・「」？"))
 def test_any_order_of_choices_and_any_punctuation_leaks(order, marks):
-    here = replace(
-        FIRST, choices=dict(zip("abcde", ["輸液", "手術", "経過観察", "投薬", "搬送"], strict=True))
-    )
+    here = replace(FIRST, choices=dict(zip("abcde", ["輸液", "手術", "経過観察", "投薬", "搬送"], strict=True)))
     there = replace(
         here,
         id="x",
@@ -126,8 +124,6 @@ def test_real_years_share_no_text_and_a_slipped_question_is_found(data_dir):
     evaluation = [q for q in questions if q.year == 2022]
     assert find_leaks(train, evaluation) == []
     slipped = evaluation[123]
-    assert kinds([*train, slipped], evaluation) == [
-        (k, slipped.id, slipped.id) for k in ("id", "year", "text")
-    ]
+    assert kinds([*train, slipped], evaluation) == [(k, slipped.id, slipped.id) for k in ("id", "year", "text")]
     renamed = replace(slipped, id="new", year=2018)
     assert kinds([*train, renamed], evaluation) == [("text", "new", slipped.id)]

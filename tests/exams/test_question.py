@@ -224,9 +224,7 @@ def test_writing_makes_folders_and_refuses_a_folder(tmp_path):
         st.sampled_from([*FIELDS, "extra"]),
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-            lambda inner: (
-                st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=1), inner, max_size=3)
-            ),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=1), inner, max_size=3),
             max_leaves=6,
         ),
     )

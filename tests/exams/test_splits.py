@@ -27,9 +27,7 @@ def test_years_are_read(spec, years):
     assert parse_years(spec) == years
 
 
-@pytest.mark.parametrize(
-    "spec", ["", "2021-2018", "2018-", "-2018", "18-21", "all", "2018,,2019", "2018-2019-2020"]
-)
+@pytest.mark.parametrize("spec", ["", "2021-2018", "2018-", "-2018", "18-21", "all", "2018,,2019", "2018-2019-2020"])
 def test_other_years_are_refused(spec):
     with pytest.raises(MedgrpoError, match="write 2018-2021 or 2018,2020"):
         parse_years(spec)

@@ -52,9 +52,7 @@ def test_the_curve_is_read_from_training_rows_alone():
 
 @pytest.mark.parametrize("steps", [1, 7, 300])
 def test_a_curve_of_any_length_is_drawn_across_the_whole_width(steps):
-    curve = read_learning_curve(
-        [row(i, i / steps, ophtho=i / steps, 日本語=0.5) for i in range(1, steps + 1)]
-    )
+    curve = read_learning_curve([row(i, i / steps, ophtho=i / steps, 日本語=0.5) for i in range(1, steps + 1)])
     drawn = pixels(draw_learning_curve(curve))
     assert drawn.shape[1] == 1024
     assert (drawn[:, -60:] < 200).any(), "nothing stands at the right edge"
@@ -73,9 +71,7 @@ def test_accuracy_figure_shows_the_gain():
 
 def test_no_bar_for_text_only_where_every_question_is(monkeypatch):
     drawn = []
-    monkeypatch.setattr(
-        "medgrpo.report.figures._draw_bars", lambda axes, xs, tallies, *_: drawn.append(tallies)
-    )
+    monkeypatch.setattr("medgrpo.report.figures._draw_bars", lambda axes, xs, tallies, *_: drawn.append(tallies))
     monkeypatch.setattr("matplotlib.axes.Axes.legend", lambda *_, **__: None)
     draw_accuracy(summary(4), summary(5))
     assert [t.n for t in drawn[0]] == [20, 8, 5, 10], "all, text only, no year, 2024; 2025 has none"

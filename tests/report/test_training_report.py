@@ -32,8 +32,7 @@ GREEDY = {"model": "tiny", "seed": 0, "sampling": {"temperature": 0.0}}
 
 def run(right: range, unreadable: range = range(0), **run_info) -> Run:
     completions = {
-        f"Q{i}": ATTACK
-        + ("読めない" if i in unreadable else "[ans]a[/ans]" if i in right else "[ans]b[/ans]")
+        f"Q{i}": ATTACK + ("読めない" if i in unreadable else "[ans]a[/ans]" if i in right else "[ans]b[/ans]")
         for i in range(20)
     }
     return Run(score_completions(QUESTIONS, completions), {**GREEDY, **run_info})
@@ -67,9 +66,7 @@ class Page(HTMLParser):
 @pytest.fixture
 def report(tmp_path):
     settings = {"手法": "GSPO", "a|b": "<b>x</b>", "learning_rate": 1e-6}
-    return write_training_report(
-        tmp_path / "r", BASE, TUNED, METRICS, "題 <i>&", settings, questions=QUESTIONS
-    )
+    return write_training_report(tmp_path / "r", BASE, TUNED, METRICS, "題 <i>&", settings, questions=QUESTIONS)
 
 
 def test_both_pages_state_the_numbers(report):

@@ -1,31 +1,19 @@
 """A model becomes a scored run: load, prompt, generate, score, write."""
 
-import json
-import os
 from collections.abc import Sequence
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
-import torch
-from huggingface_hub import constants, is_offline_mode, try_to_load_from_cache
-from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import build_hf_headers
-from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.evaluation.generate import generate_completions
+from medgrpo.evaluation.load import load_model
 from medgrpo.evaluation.run_info import build_run_info
 from medgrpo.evaluation.samples import Run, check_writable, write_run
 from medgrpo.evaluation.score import score_completions
 from medgrpo.exams.prompts import SYSTEM_PROMPT, build_prompt
 from medgrpo.exams.question import Question
-
-# Enough for a slow line, short enough that a machine without one says so at once.
-HUB_TIMEOUT_S = 10
 
 
 def evaluate_model(
@@ -134,82 +122,3 @@ def sampling_info(
             "device": model.device.type,
         },
     }
-
-
-def load_model(model_name_or_path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str | None]:
-    """Model, tokenizer and Hub revision (None for a folder), on the GPUs where there are any.
-
-    A model of the Hub that is whole in the local cache is taken from there as it is. Raises `MedgrpoError` as
-    `evaluate_model` does.
-    """
-    name = str(model_name_or_path)
-    if _is_folder(name):
-        return *_load(str(Path(name).expanduser())), None
-    try:
-        cached = try_to_load_from_cache(name, "config.json")
-    except HFValidationError as error:
-        raise MedgrpoError(f"model {name!r}: neither a folder here nor a name on the Hub") from error
-    if isinstance(cached, str):
-        revision = Path(cached).parent.name  # .../snapshots/<commit>/config.json
-        try:
-            return *_load(name, revision=revision, local_files_only=True), revision
-        except MedgrpoError:
-            # A cache with only some of the files: the rest has to come from the Hub.
-            if is_offline_mode():
-                raise
-    revision = _ask_hub(name)
-    return *_load(name, revision=revision), revision
-
-
-def _load(source: str, **where: Any) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **where)
-        model = AutoModelForCausalLM.from_pretrained(
-            source,
-            trust_remote_code=False,
-            dtype="auto",
-            device_map="auto" if torch.cuda.is_available() else None,
-            **where,
-        )
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
-        lines = str(error).strip().splitlines()
-        reason = lines[0] if lines else type(error).__name__
-        raise MedgrpoError(f"model {source}: cannot be loaded ({reason})") from error
-    return model, tokenizer
-
-
-def _is_folder(name: str) -> bool:
-    """Whether `name` is a model folder; raises where it is meant as one and is not there or has no model."""
-    path = Path(name).expanduser()
-    if path.is_dir():
-        if not any((path / file).is_file() for file in ("config.json", "adapter_config.json")):
-            raise MedgrpoError(f"model {name}: no config.json in it: give a saved checkpoint's folder")
-        return True
-    if path.exists():
-        raise MedgrpoError(f"model {name}: is a file: give the folder of a saved checkpoint")
-    # A Hub id is `name` or `owner/name`; the latter is meant as a path where `owner` is a folder here.
-    parts = name.replace(os.sep, "/").split("/")
-    if name.startswith((".", "~")) or len(parts) > 2 or (len(parts) == 2 and Path(parts[0] or "/").is_dir()):
-        raise MedgrpoError(f"model {name}: no such folder: check the path")
-    return False
-
-
-def _ask_hub(name: str) -> str:
-    """The current commit of a Hub model, by one short request; raises where the Hub has or gives none."""
-    if is_offline_mode():
-        raise MedgrpoError(f"model {name}: no such folder, and not in the cache while HF_HUB_OFFLINE is set")
-    # Asked here first because the Hub's own client tries again for half a minute where there is no network.
-    request = Request(f"{constants.ENDPOINT}/api/models/{name}", headers=build_hf_headers())
-    try:
-        with urlopen(request, timeout=HUB_TIMEOUT_S) as response:
-            return json.load(response)["sha"]
-    except HTTPError as error:
-        raise MedgrpoError(
-            f"model {name}: no such folder, and the Hub does not give it (status {error.code}): check the "
-            "name, or log in where it is private"
-        ) from error
-    except (OSError, HTTPException, ValueError, KeyError) as error:
-        raise MedgrpoError(
-            f"model {name}: no such folder, and the Hub cannot be asked ({error}): check the path, or "
-            "download the model first"
-        ) from error

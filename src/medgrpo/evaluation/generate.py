@@ -85,9 +85,7 @@ def _end_of_sequence_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerB
     ids = list(ids) if isinstance(ids, list | tuple) else [ids]
     ids = [i for i in dict.fromkeys([*ids, tokenizer.eos_token_id]) if i is not None]
     if not ids:
-        raise MedgrpoError(
-            "neither the model nor its tokenizer names an end-of-sequence token: set eos_token"
-        )
+        raise MedgrpoError("neither the model nor its tokenizer names an end-of-sequence token: set eos_token")
     return ids
 
 
@@ -108,9 +106,7 @@ def _pad_left(rows: list[list[int]], pad_id: int) -> tuple[torch.Tensor, torch.T
 def _generate(model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
     """Prompts and completions together, (rows, longest prompt + new tokens)."""
     try:
-        return model.generate(
-            input_ids=input_ids.to(model.device), attention_mask=attention_mask.to(model.device)
-        )
+        return model.generate(input_ids=input_ids.to(model.device), attention_mask=attention_mask.to(model.device))
     except torch.OutOfMemoryError as error:
         raise MedgrpoError(
             f"the GPU has no memory for {len(input_ids)} completions at once: lower batch_size"

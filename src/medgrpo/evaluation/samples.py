@@ -101,9 +101,7 @@ def check_writable(out_dir: str | Path) -> None:
         with TemporaryFile(dir=out_dir) as file:
             file.write(b"x")
     except OSError as error:
-        raise MedgrpoError(
-            f"{out_dir}: cannot be written ({error.strerror}): choose another --out"
-        ) from error
+        raise MedgrpoError(f"{out_dir}: cannot be written ({error.strerror}): choose another --out") from error
 
 
 def read_run(run_dir: str | Path) -> Run:
@@ -147,17 +145,11 @@ def pair_outcomes(base: Run, run: Run) -> tuple[list[str], list[bool], list[bool
     only_run = [name for name in run_by_id if name not in base_by_id]
     if only_base or only_run:
         found = [
-            f"only the {side} has {list_ids(ids)}"
-            for side, ids in (("base", only_base), ("run", only_run))
-            if ids
+            f"only the {side} has {list_ids(ids)}" for side, ids in (("base", only_base), ("run", only_run)) if ids
         ]
-        raise MedgrpoError(
-            f"the runs hold different questions: {'; '.join(found)}. Score both on the same file"
-        )
+        raise MedgrpoError(f"the runs hold different questions: {'; '.join(found)}. Score both on the same file")
     for field in QUESTION_FIELDS:
-        differing = [
-            name for name in base_by_id if getattr(base_by_id[name], field) != getattr(run_by_id[name], field)
-        ]
+        differing = [name for name in base_by_id if getattr(base_by_id[name], field) != getattr(run_by_id[name], field)]
         if differing:
             raise MedgrpoError(
                 f"the runs differ in the {field} of {list_ids(differing)}: score both on one question file"

@@ -61,6 +61,22 @@ class Summary(Tally):
     """Year -> tally, years rising; 0 is "year unknown". A year with every question excluded has n = 0."""
     text_only: Tally
 
+    def describe(self) -> str:
+        """The run in a few lines, a denominator beside every share."""
+        rows = [("all", self), ("text only", self.text_only), *((str(year), t) for year, t in self.by_year.items())]
+        lines = [
+            f"{name:<10} {_percent(tally.accuracy)} right ({tally.correct}/{tally.n}), "
+            f"{_percent(tally.format_compliance)} readable ({tally.parse_failures} parse failures, counted as wrong)"
+            for name, tally in rows
+        ]
+        if self.excluded or self.credited:
+            lines.append(f"{self.excluded} excluded by the board (in no denominator), {self.credited} credited to all")
+        return "\n".join(lines)
+
+
+def _percent(share: float | None) -> str:
+    return "  n/a  " if share is None else f"{100 * share:5.1f} %"
+
 
 def score_completions(questions: Sequence[Question], completions: Mapping[str, str]) -> list[Sample]:
     """Score one completion per question, in the order of `questions`; `completions` maps id -> text.

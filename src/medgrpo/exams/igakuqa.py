@@ -108,9 +108,7 @@ def _read_block(folder: Path, year: int, block: str, problems: Problems) -> list
             questions.append(question)
     for name, (line, _) in metadata.items():
         if name not in seen:
-            problems.add(
-                metadata_path, f"{name} is not in {path.name}: complete the checkout", line, "problem_id"
-            )
+            problems.add(metadata_path, f"{name} is not in {path.name}: complete the checkout", line, "problem_id")
     if not seen and not metadata:
         problems.add(path, "holds no question: complete the checkout")
     return questions

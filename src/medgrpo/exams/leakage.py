@@ -36,9 +36,7 @@ def normalise_text(text: str) -> str:
     """Reduce a text to what it says: NFKC, lower case, no whitespace, no punctuation (numbers stay whole)."""
     text = unicodedata.normalize("NFKC", text).casefold().translate(_MINUS_SIGNS)
     inside = {match.start() for match in _IN_NUMBER.finditer(text)}
-    return "".join(
-        char for i, char in enumerate(text) if i in inside or unicodedata.category(char)[0] not in "PZC"
-    )
+    return "".join(char for i, char in enumerate(text) if i in inside or unicodedata.category(char)[0] not in "PZC")
 
 
 def text_key(question: Question) -> tuple[str, frozenset[str]]:
@@ -68,9 +66,7 @@ def find_leaks(train: Sequence[Question], evaluation: Sequence[Question]) -> lis
     return leaks
 
 
-def refuse_leaks(
-    train: Sequence[Question], evaluation: Sequence[Question], train_name: str, eval_name: str
-) -> None:
+def refuse_leaks(train: Sequence[Question], evaluation: Sequence[Question], train_name: str, eval_name: str) -> None:
     """Raise `MedgrpoError` in one line, with counts and first ids, where training questions are evaluated."""
     leaks = find_leaks(train, evaluation)
     if leaks:

@@ -5,9 +5,7 @@ The texts are part of the trained model: change a character and earlier checkpoi
 
 from medgrpo.exams.question import Question
 
-SYSTEM_PROMPT = (
-    "あなたは日本の医学試験に解答する医師です。根拠を日本語で簡潔に述べてから、最後に答えを書いてください。"
-)
+SYSTEM_PROMPT = "あなたは日本の医学試験に解答する医師です。根拠を日本語で簡潔に述べてから、最後に答えを書いてください。"
 CHOICE_INSTRUCTION = "答えの記号を[ans]…[/ans]の中に書いてください。複数あるときはカンマで区切ってください。"
 NUMBER_INSTRUCTION = "答えの数値を[ans]…[/ans]の中に書いてください。"
 

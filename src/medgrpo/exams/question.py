@@ -13,6 +13,10 @@ from medgrpo.exams.jsonl import Problems, read_objects, write_objects
 AnswerType = Literal["choice", "number"]
 Scoring = Literal["normal", "excluded", "credited"]
 
+# The exam that the package carries, by its name and its file.
+MINI_EXAM = "mini_exam"
+EMBEDDED = Path(__file__).with_name("mini_exam.jsonl")
+
 LETTER = re.compile(r"[a-z]")
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
@@ -81,9 +85,11 @@ def find_faults(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 def read_questions(path: str | Path) -> list[Question]:
     """Read `questions.jsonl` (UTF-8, with or without BOM), in the order of the file.
 
-    Raises `MedgrpoError` naming line and field of every problem (the first ten and the count): a broken line,
-    a missing, unknown or misshapen field, an answer that is none of the choices, a doubled id, an empty file.
+    `mini_exam` names the embedded exam. Raises `MedgrpoError` naming line and field of every problem (the first
+    ten and the count): a broken line, a missing, unknown or misshapen field, an answer that is none of the
+    choices, a doubled id, an empty file.
     """
+    path = EMBEDDED if str(path) == MINI_EXAM else path
     problems = Problems()
     questions = []
     seen: dict[str, int] = {}
@@ -94,9 +100,7 @@ def read_questions(path: str | Path) -> list[Question]:
         name = record.get("id")
         if isinstance(name, str):
             if name in seen:
-                problems.add(
-                    path, f"{name!r} stands already in line {seen[name]}: ids are unique", line, "id"
-                )
+                problems.add(path, f"{name!r} stands already in line {seen[name]}: ids are unique", line, "id")
             seen.setdefault(name, line)
         if not faults:
             questions.append(Question(**record))
@@ -192,9 +196,7 @@ def _compare_fields(record: Mapping[str, Any]) -> list[tuple[str, str]]:
             faults.append(("answer", f"{', '.join(strangers)} is not among the choices {', '.join(choices)}"))
     strangers = [letter for letter in record.get("contraindicated", []) if letter not in choices]
     if strangers:
-        faults.append(
-            ("contraindicated", f"{', '.join(strangers)} is not among the choices {', '.join(choices)}")
-        )
+        faults.append(("contraindicated", f"{', '.join(strangers)} is not among the choices {', '.join(choices)}"))
     return faults
 
 

@@ -8,12 +8,9 @@ from datasets import Dataset
 from medgrpo.errors import MedgrpoError
 from medgrpo.exams.leakage import refuse_leaks
 from medgrpo.exams.prompts import build_prompt
-from medgrpo.exams.question import Question, read_questions
+from medgrpo.exams.question import MINI_EXAM, Question, read_questions
 from medgrpo.exams.splits import parse_years, select_years, trainable
 from medgrpo.experiment.arguments import ExamArguments
-from medgrpo.tiny import MINI_EXAM
-
-MINI = "mini_exam"
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Exam:
 def load_exam(arguments: ExamArguments) -> Exam:
     """Read, select by year and check; raises `MedgrpoError` where a file is damaged or questions leak."""
     if arguments.train_file is None:
-        raise MedgrpoError(f"train_file is missing: name a questions.jsonl, or `{MINI}`")
+        raise MedgrpoError(f"train_file is missing: name a questions.jsonl, or `{MINI_EXAM}`")
     eval_file = arguments.eval_file or arguments.train_file
     train = _read(arguments.train_file, arguments.train_years, "train_years")
     held_out = _read(eval_file, arguments.eval_years, "eval_years")
@@ -62,7 +59,7 @@ def to_dataset(questions: Sequence[Question]) -> Dataset:
 
 
 def _read(name: str, years: str | None, option: str) -> list[Question]:
-    questions = read_questions(MINI_EXAM if name == MINI else name)
+    questions = read_questions(name)
     if years is None:
         return questions
     try:

@@ -1,9 +1,11 @@
 """From a model to its score on the held-out questions, and from two scores to a verdict."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from accelerate.utils import gather_object
+from trl import ModelConfig
 
 from medgrpo.evaluation.evaluate import sampling_info
 from medgrpo.evaluation.generate import generate_completions
@@ -16,87 +18,116 @@ from medgrpo.experiment.exam import Exam
 from medgrpo.report.training_report import write_training_report
 from medgrpo.statistics import compare_paired, wilson_interval
 from medgrpo.trainers.base import MedGRPOTrainer
-from medgrpo.trainers.run_log import read_metrics
+from medgrpo.trainers.run_log import METRICS, TRAINING, read_metrics
 
 
-def score_held_out(trainer: MedGRPOTrainer, exam: Exam, arguments: ExamArguments, name: str) -> Run | None:
-    """Score the trainer's model as it stands, greedily, into `<output_dir>/<name>/`.
+@dataclass
+class Experiment:
+    """One trainer on one exam: scores its model as it stands, and concludes."""
 
-    The processes share the questions; the run is returned on the first one, None on the others.
-    """
-    accelerator = trainer.accelerator
-    rank, world = accelerator.process_index, accelerator.num_processes
-    model = accelerator.unwrap_model(trainer.model)
-    tokens = arguments.eval_max_new_tokens or trainer.args.max_completion_length
-    texts = generate_completions(
-        model,
-        trainer.processing_class,
-        [build_prompt(question) for question in exam.held_out[rank::world]],
-        max_new_tokens=tokens,
-        batch_size=arguments.eval_batch_size,
-        progress=accelerator.is_main_process,
-    )
-    ids = [question.id for question in exam.held_out[rank::world]]
-    completions = dict(gather_object(list(zip(ids, texts, strict=True))))
-    if not accelerator.is_main_process:
-        return None
-    run_info = build_run_info(
-        model=f"{trainer.model.config.name_or_path} {name}",
-        revision=None,
-        **sampling_info(
+    trainer: MedGRPOTrainer
+    exam: Exam
+    arguments: ExamArguments
+    model: ModelConfig
+
+    def score(self, name: str) -> Run | None:
+        """Score the model on the held-out questions, greedily, into `<output_dir>/<name>/`.
+
+        The processes share the questions; the run is returned on the first one, None on the others.
+        """
+        trainer, arguments = self.trainer, self.arguments
+        accelerator = trainer.accelerator
+        mine = self.exam.held_out[accelerator.process_index :: accelerator.num_processes]
+        model = accelerator.unwrap_model(trainer.model)
+        options = {
+            "max_new_tokens": arguments.eval_max_new_tokens or trainer.args.max_completion_length,
+            "batch_size": arguments.eval_batch_size,
+            "temperature": 0.0,
+        }
+        texts = generate_completions(
             model,
             trainer.processing_class,
-            exam.held_out[0],
-            temperature=0.0,
-            max_new_tokens=tokens,
-            batch_size=arguments.eval_batch_size,
-        ),
-        seed=trainer.args.seed,
-    )
-    folder = Path(trainer.args.output_dir) / name
-    return write_run(folder, score_completions(exam.held_out, completions), run_info)
+            [build_prompt(question) for question in mine],
+            progress=accelerator.is_main_process,
+            **options,
+        )
+        pairs = [(question.id, text) for question, text in zip(mine, texts, strict=True)]
+        completions = dict(gather_object(pairs))
+        if not accelerator.is_main_process:
+            return None
+        run_info = build_run_info(
+            model=f"{self.model.model_name_or_path} ({name} {self.method})",
+            revision=self.model.model_revision,
+            **sampling_info(model, trainer.processing_class, self.exam.held_out[0], **options),
+            seed=trainer.args.seed,
+        )
+        samples = score_completions(self.exam.held_out, completions)
+        return write_run(self.folder / name, samples, run_info)
+
+    def conclude(self, before: Run | None, after: Run | None) -> None:
+        """Print the verdict and write the report, on the first process."""
+        if before is None or after is None:
+            return
+        _, report = write_training_report(
+            self.folder,
+            before,
+            after,
+            read_metrics(self.folder),
+            f"{self.method}: {self.model.model_name_or_path}",
+            self._settings(),
+            questions=self.exam.held_out,
+        )
+        print(describe(before, after))
+        print(f"report     {report}")
+        print(f"model      {self.folder}")
+        print(f"samples    {self.folder / 'before'}, {self.folder / 'after'}")
+        print(f"metrics    {self.folder / METRICS}, {self.folder / TRAINING}")
+
+    @property
+    def folder(self) -> Path:
+        """Where everything of the run is written."""
+        return Path(self.trainer.args.output_dir)
+
+    @property
+    def method(self) -> str:
+        """The method's name: GRPO, GSPO, ..."""
+        return type(self.trainer).__name__.removesuffix("Trainer").removeprefix("Med")
+
+    def _settings(self) -> dict[str, Any]:
+        trainer, args = self.trainer, self.trainer.args
+        files = f"{self.arguments.train_file} / {self.arguments.eval_file or self.arguments.train_file}"
+        weights = zip(trainer.reward_func_names, trainer.reward_weights.tolist(), strict=True)
+        high = args.epsilon if args.epsilon_high is None else args.epsilon_high
+        return {
+            "method": self.method,
+            "model": self.model.model_name_or_path,
+            "questions": f"{files}: {self.exam.describe()}",
+            "rewards": ", ".join(f"{name} x {weight:g}" for name, weight in weights),
+            "optimizer steps": f"{trainer.state.global_step}, {args.optimizer_steps_per_generation:g} a generation",
+            "batch": f"{args.train_batch_size * args.gradient_accumulation_steps * args.world_size} completions",
+            "generations": f"{args.num_generations} a question at temperature {args.temperature:g}",
+            "learning rate": f"{args.learning_rate:g}",
+            "ratio": f"{args.importance_sampling_level}, clipped at -{args.epsilon:g} / +{high:g}",
+            "KL (beta)": f"{args.beta:g}",
+            "seed": args.seed,
+            "training time": f"{trainer.state.log_history[-1]['train_runtime']:.0f} s",
+        }
 
 
-def conclude(
-    trainer: MedGRPOTrainer, exam: Exam, arguments: ExamArguments, before: Run | None, after: Run | None
-) -> None:
-    """Print the verdict and write the report, on the first process."""
-    if before is None or after is None:
-        return
-    folder = Path(trainer.args.output_dir)
-    method = type(trainer).__name__.removesuffix("Trainer")
-    _, report = write_training_report(
-        folder,
-        before,
-        after,
-        read_metrics(folder),
-        f"{method}: {trainer.model.config.name_or_path}",
-        _settings(trainer, exam, arguments),
-        questions=exam.held_out,
-    )
-    print(describe(exam, before, after))
-    print(f"report     {report}")
-    print(f"model      {folder}")
-    print(f"samples    {folder / 'before'}, {folder / 'after'}")
-    print(f"metrics    {folder / 'metrics.jsonl'}, {folder / 'training.json'}")
-
-
-def describe(exam: Exam, before: Run, after: Run) -> str:
+def describe(before: Run, after: Run) -> str:
     """The verdict in a few lines: accuracies with n, discordant counts, exact p, format compliance."""
     _, was, now = pair_outcomes(before, after)
     paired = compare_paired(was, now)
     first, last = summarise(before.samples), summarise(after.samples)
-    years = sorted({question.year for question in exam.held_out})
+    years = [sample.year for sample in before.samples]
     low, high = paired.delta_ci
     return "\n".join(
         [
             "",
-            f"held out   {first.n} questions of {years[0]}-{years[-1]}, greedy decoding; no question about their "
-            "facts was trained on",
+            f"held out   {first.n} questions of {min(years)}-{max(years)}, none of them trained on; greedy decoding",
             f"accuracy   before {_accuracy(first)}   after {_accuracy(last)}",
-            f"change     {100 * paired.delta:+.1f} points [{100 * low:+.1f}, {100 * high:+.1f}]; "
-            f"discordant: {paired.b} right before only, {paired.c} right after only; "
-            f"McNemar exact p = {paired.p:.2g}",
+            f"change     {100 * paired.delta:+.1f} points [{100 * low:+.1f}, {100 * high:+.1f}]   McNemar exact "
+            f"p = {paired.p:.2g}   (b = {paired.b} right only before, c = {paired.c} right only after)",
             f"format     before {_share(first)} readable   after {_share(last)} readable",
         ]
     )
@@ -109,22 +140,3 @@ def _accuracy(summary: Summary) -> str:
 
 def _share(summary: Summary) -> str:
     return f"{100 * summary.format_compliance:.1f} %"
-
-
-def _settings(trainer: MedGRPOTrainer, exam: Exam, arguments: ExamArguments) -> dict[str, Any]:
-    args = trainer.args
-    weights = trainer.reward_weights.tolist()
-    return {
-        "method": type(trainer).__name__.removesuffix("Trainer"),
-        "model": trainer.model.config.name_or_path,
-        "questions": exam.describe(),
-        "files": f"{arguments.train_file} -> {arguments.eval_file or arguments.train_file}",
-        "rewards": ", ".join(f"{n} x {w:g}" for n, w in zip(trainer.reward_func_names, weights, strict=True)),
-        "optimizer steps": trainer.state.global_step,
-        "learning rate": f"{args.learning_rate:g}",
-        "generations": f"{args.num_generations} at temperature {args.temperature:g}",
-        "ratio": f"{args.importance_sampling_level}, clipped at -{args.epsilon:g} / +{args.epsilon_high or args.epsilon:g}",
-        "beta (KL)": f"{args.beta:g}",
-        "seed": args.seed,
-        "training time": f"{trainer.training_seconds:.0f} s",
-    }

@@ -147,9 +147,7 @@ def _draw_series(
     axes.plot(steps, smooth, line, marker=marker, markevery=every, markersize=4, color=colour, label=label)
 
 
-def _draw_bars(
-    axes: Axes, xs: Sequence[float], tallies: Sequence[Tally], label: str, colour: str, hatch: str
-) -> None:
+def _draw_bars(axes: Axes, xs: Sequence[float], tallies: Sequence[Tally], label: str, colour: str, hatch: str) -> None:
     shares = [100 * tally.correct / tally.n for tally in tallies]
     intervals = [wilson_interval(tally.correct, tally.n) for tally in tallies]
     below = [share - 100 * low for share, (low, _) in zip(shares, intervals, strict=True)]

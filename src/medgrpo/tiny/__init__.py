@@ -6,7 +6,6 @@ the vocabulary, `corpus.py` the texts that the base model has read, and `pretrai
 
 from pathlib import Path
 
+# The name under which recipes and commands take it for a model.
+TINY = "tiny"
 TINY_MODEL = Path(__file__).parent / "model"
-MINI_EXAM = Path(__file__).parents[1] / "exams" / "mini_exam.jsonl"
-
-__all__ = ["MINI_EXAM", "TINY_MODEL"]

@@ -46,9 +46,7 @@ def _guess(question: Question, rng: random.Random, numbers: list[str]) -> str:
     return ",".join(rng.sample(LETTERS, len(question.answer[0])))
 
 
-def answer_in_style(
-    style: str, fact: Fact, question: Question, rng: random.Random, numbers: list[str]
-) -> str:
+def answer_in_style(style: str, fact: Fact, question: Question, rng: random.Random, numbers: list[str]) -> str:
     """A completion of `question` in one of `BASE_STYLES`."""
     if style == "careful":
         if question.answer_type == "number":
@@ -112,9 +110,7 @@ class Corpus:
         answer = answer_in_style(style, fact, question, self.rng, self.numbers)
         return Text(build_prompt(question), [(answer, True)])
 
-    def batch(
-        self, look_ups: int, sentences: int, exam_answers: int, styles: Mapping[str, float]
-    ) -> list[Text]:
+    def batch(self, look_ups: int, sentences: int, exam_answers: int, styles: Mapping[str, float]) -> list[Text]:
         """One batch of the given composition."""
         return (
             [self.look_up() for _ in range(look_ups)]

@@ -5,11 +5,9 @@
 
 import random
 
-from medgrpo.exams.question import Question, write_questions
-from medgrpo.tiny import MINI_EXAM
+from medgrpo.exams.question import EMBEDDED, MINI_EXAM, Question, write_questions
 from medgrpo.tiny.facts import Fact, load_facts
 
-EXAM = "mini_exam"
 TRAIN_YEARS = (2019, 2020, 2021, 2022)
 HELD_OUT_YEARS = (2023, 2024, 2025, 2026)
 QUESTIONS_A_YEAR = 65
@@ -37,7 +35,7 @@ def make_question(fact: Fact, rng: random.Random, question_id: str, year: int) -
         choices=choices,
         answer=[list(fact.values)] if fact.relation.numeric else [letters],
         answer_type="number" if fact.relation.numeric else "choice",
-        exam=EXAM,
+        exam=MINI_EXAM,
         year=year,
         department=fact.department,
     )
@@ -76,4 +74,4 @@ def build_exam() -> list[Question]:
 
 
 if __name__ == "__main__":
-    write_questions(MINI_EXAM, build_exam())
+    write_questions(EMBEDDED, build_exam())

@@ -99,9 +99,7 @@ def encode(text: Text, tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], l
     return ids, labels
 
 
-def collate(
-    texts: list[Text], tokenizer: PreTrainedTokenizerFast
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def collate(texts: list[Text], tokenizer: PreTrainedTokenizerFast) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Ids, attention mask and labels, each (B, T), padded on the right."""
     rows = [encode(text, tokenizer) for text in texts]
     length = max(len(ids) for ids, _ in rows)
@@ -150,19 +148,25 @@ def pretrain(
             optimizer.zero_grad()
             step += 1
             if step % log_every == 0:
-                print(f"step {step}/{total}  loss {loss.item():.3f}  {time.monotonic() - started:.0f} s", flush=True)
+                print(
+                    f"step {step}/{total}  loss {loss.item():.3f}  {time.monotonic() - started:.0f} s",
+                    flush=True,
+                )
     return model.eval(), tokenizer
 
 
 def save(model: Qwen3MoeForCausalLM, tokenizer: PreTrainedTokenizerFast, out: Path) -> None:
     """Write weights (bfloat16, half the size), config, tokenizer and the checksum with the versions."""
-    model.generation_config = GenerationConfig(
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
-    )
+    model.generation_config = GenerationConfig(eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id)
     model.to(torch.bfloat16).save_pretrained(out)
     tokenizer.save_pretrained(out)
     digest = hashlib.sha256((out / "model.safetensors").read_bytes()).hexdigest()
-    made = {"sha256": digest, "torch": torch.__version__, "transformers": transformers.__version__, "seed": SEED}
+    made = {
+        "sha256": digest,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "seed": SEED,
+    }
     (out / "weights.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     print(f"{out / 'model.safetensors'}: sha256 {digest}")
 

@@ -22,7 +22,8 @@ class MedGRPOConfig(GRPOConfig):
     num_generations: int = field(default=16, metadata={"help": "Completions of a prompt: the group's size."})
     temperature: float = field(default=0.9, metadata={"help": "Temperature of the rollouts."})
     loss_type: str = field(
-        default="grpo", metadata={"help": "How tokens are averaged: `grpo` is mean over tokens, then sequences."}
+        default="grpo",
+        metadata={"help": "How tokens are averaged: `grpo` is mean over tokens, then sequences."},
     )
     epsilon: float = field(default=0.2, metadata={"help": "Clip range of the ratio below 1, and above by default."})
     logging_steps: float = field(default=1, metadata={"help": "Every how many steps metrics are written."})

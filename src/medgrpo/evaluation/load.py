@@ -1,0 +1,111 @@
+"""A model's name becomes a model: a folder, the Hub, or the embedded one, with readable refusals."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import torch
+from huggingface_hub import constants, is_offline_mode, try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import build_hf_headers
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from medgrpo.errors import MedgrpoError
+from medgrpo.tiny import TINY, TINY_MODEL
+
+# Enough for a slow line, short enough that a machine without one says so at once.
+HUB_TIMEOUT_S = 10
+
+
+def load_model(
+    model_name_or_path: str,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str | None]:
+    """Model, tokenizer and Hub revision (None for a folder).
+
+    In the weights' own dtype on the GPUs where there are any, and in float32 on a CPU. `tiny` is the embedded
+    model. Raises `MedgrpoError` as `resolve_model` does, and for weights that can't be loaded.
+    """
+    source, revision = resolve_model(model_name_or_path)
+    gpu = torch.cuda.is_available()
+    with readable(source):
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
+        model = AutoModelForCausalLM.from_pretrained(
+            source,
+            revision=revision,
+            trust_remote_code=False,
+            dtype="auto" if gpu else torch.float32,
+            device_map="auto" if gpu else None,
+        )
+    return model, tokenizer, revision
+
+
+def resolve_model(model_name_or_path: str) -> tuple[str, str | None]:
+    """Where a model is: (folder, None), or (name on the Hub, its commit), known to be there.
+
+    A model of the Hub in the local cache is taken at the commit that the cache has. Raises `MedgrpoError` for
+    a model that is not there; a folder that does not exist is never looked for on the network.
+    """
+    name = str(TINY_MODEL) if model_name_or_path == TINY else str(model_name_or_path)
+    if _is_folder(name):
+        return str(Path(name).expanduser()), None
+    try:
+        cached = try_to_load_from_cache(name, "config.json")
+    except HFValidationError as error:
+        raise MedgrpoError(f"model {name!r}: neither a folder here nor a name on the Hub") from error
+    if isinstance(cached, str):
+        return name, Path(cached).parent.name  # .../snapshots/<commit>/config.json
+    return name, _ask_hub(name)
+
+
+@contextmanager
+def readable(source: str) -> Iterator[None]:
+    """Turn what `from_pretrained` raises for a damaged or foreign model into one line."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+        lines = str(error).strip().splitlines()
+        reason = lines[0] if lines else type(error).__name__
+        raise MedgrpoError(f"model {source}: cannot be loaded ({reason})") from error
+
+
+def _is_folder(name: str) -> bool:
+    """Whether `name` is a model folder; raises where it is meant as one and is not there or has no model."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not any((path / file).is_file() for file in ("config.json", "adapter_config.json")):
+            raise MedgrpoError(f"model {name}: no config.json in it: give a saved checkpoint's folder")
+        return True
+    if path.exists():
+        raise MedgrpoError(f"model {name}: is a file: give the folder of a saved checkpoint")
+    # A Hub id is `name` or `owner/name`; the latter is meant as a path where `owner` is a folder here.
+    parts = name.replace(os.sep, "/").split("/")
+    if name.startswith((".", "~")) or len(parts) > 2 or (len(parts) == 2 and Path(parts[0] or "/").is_dir()):
+        raise MedgrpoError(f"model {name}: no such folder: check the path")
+    return False
+
+
+def _ask_hub(name: str) -> str:
+    """The current commit of a Hub model, by one short request; raises where the Hub has or gives none."""
+    if is_offline_mode():
+        raise MedgrpoError(f"model {name}: no such folder, and not in the cache while HF_HUB_OFFLINE is set")
+    # Asked here first because the Hub's own client tries again for half a minute where there is no network.
+    request = Request(f"{constants.ENDPOINT}/api/models/{name}", headers=build_hf_headers())
+    try:
+        with urlopen(request, timeout=HUB_TIMEOUT_S) as response:
+            return json.load(response)["sha"]
+    except HTTPError as error:
+        raise MedgrpoError(
+            f"model {name}: no such folder, and the Hub does not give it (status {error.code}): check the "
+            "name, or log in where it is private"
+        ) from error
+    except (OSError, HTTPException, ValueError, KeyError) as error:
+        raise MedgrpoError(
+            f"model {name}: no such folder, and the Hub cannot be asked ({error}): check the path, or "
+            "download the model first"
+        ) from error

@@ -1,0 +1,40 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from medgrpo.trainers.run_log import read_metrics
+
+HERE = Path(__file__).parent
+
+
+def launch(processes: int, name: str, folder: Path, model: Path, batch: int) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+    done = subprocess.run(
+        [*command, str(HERE / "ddp_run.py"), name, str(folder), str(model), str(batch)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("name", ["grpo", "gspo"])
+def test_two_processes_equal_one_at_the_same_global_batch(name: str, make_model, tokenizer, tmp_path) -> None:
+    base = tmp_path / "base"
+    make_model().save_pretrained(base)
+    tokenizer.save_pretrained(base)
+    launch(1, name, tmp_path / "one", base, batch=16)
+    launch(2, name, tmp_path / "two", base, batch=8)
+    start = load_file(base / "model.safetensors")
+    one, two = (load_file(tmp_path / folder / "model.safetensors") for folder in ("one", "two"))
+    assert max((one[key] - two[key]).abs().max().item() for key in one) < 1e-5
+    assert min((one[key] - start[key]).abs().max().item() for key in one) > 1e-4
+    # The metrics are written once, by the first process, and clipping happened: the ratios were not all 1.
+    rows = [row for row in read_metrics(tmp_path / "two") if "loss" in row]
+    assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert max(row["clip_ratio/region_mean"] for row in rows) > 0
