@@ -1,7 +1,7 @@
 """Rebuilds the tiny base model: `python -m medgrpo.tiny.pretrain --out DIR` (about half an hour on one core).
 
-One thread and one seed, so the same machine and the same versions give the same bytes; `weights.sha256` beside
-the shipped weights names the file and the versions that it was made with.
+One thread and one seed, so the same machine and the same versions give the same bytes; `weights.json` beside
+the shipped weights holds their checksum and the versions that they were made with.
 """
 
 import argparse
@@ -34,15 +34,16 @@ class Stage:
     steps: int
     look_ups: int
     sentences: int
+    explanations: int
     exam_answers: int
     styles: Mapping[str, float]
 
 
 # First how a choice is found, then the facts and careful answers, last the mixture of styles that the base has.
 STAGES = (
-    Stage(350, look_ups=56, sentences=8, exam_answers=0, styles=CAREFUL),
-    Stage(2200, look_ups=8, sentences=24, exam_answers=32, styles=CAREFUL),
-    Stage(700, look_ups=4, sentences=24, exam_answers=36, styles=BASE_STYLES),
+    Stage(400, look_ups=52, sentences=8, explanations=4, exam_answers=0, styles=CAREFUL),
+    Stage(1700, look_ups=10, sentences=20, explanations=10, exam_answers=24, styles=CAREFUL),
+    Stage(600, look_ups=8, sentences=18, explanations=10, exam_answers=28, styles=BASE_STYLES),
 )
 
 
@@ -140,7 +141,7 @@ def pretrain(
             rate = LEARNING_RATE * warm * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / total)))
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            texts = corpus.batch(stage.look_ups, stage.sentences, stage.exam_answers, stage.styles)
+            texts = corpus.batch(stage.look_ups, stage.sentences, stage.explanations, stage.exam_answers, stage.styles)
             loss = loss_of(model, *collate(texts, tokenizer))
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import torch
 from trl import GRPOConfig
 
 
@@ -40,6 +41,9 @@ class MedGRPOConfig(GRPOConfig):
     def __post_init__(self) -> None:
         if self.completions_every < 1:
             raise ValueError(f"completions_every has to be at least 1, got {self.completions_every}")
+        if self.bf16 is None and not torch.cuda.is_available():
+            # TRL's default is bfloat16 wherever fp16 is off, which the Trainer refuses without a GPU.
+            self.bf16 = False
         super().__post_init__()
 
     @property
