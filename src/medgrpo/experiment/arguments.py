@@ -1,8 +1,10 @@
 """A recipe's arguments: from a YAML file and the command line, every mistake told in one line."""
 
 import difflib
+import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,7 +57,10 @@ def parse_arguments(
     if "--config" in given:
         _check_config(given, {action.dest for action in parser._actions})
     try:
-        exam, config, model = parser.parse_args_and_config(given)
+        with warnings.catch_warnings():
+            # TRL sets this field itself, so the user can do nothing about the warning.
+            warnings.filterwarnings("ignore", message="`gradient_checkpointing` is deprecated")
+            exam, config, model = parser.parse_args_and_config(given)
     except (ValueError, TypeError) as error:
         raise MedgrpoError(_explain(str(error), parser)) from error
     if model.model_name_or_path is None:
@@ -83,8 +88,6 @@ class _Parser(TrlParser):
 
 
 def _is_first_process() -> bool:
-    import os
-
     return os.environ.get("RANK", "0") == "0"
 
 

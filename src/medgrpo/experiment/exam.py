@@ -69,5 +69,7 @@ def _read(name: str, years: str | None, option: str) -> list[Question]:
 
 
 def _years(questions: Sequence[Question]) -> str:
-    years = sorted({question.year for question in questions})
+    years = sorted({question.year for question in questions} - {0})
+    if not years:
+        return "year unknown"
     return str(years[0]) if len(years) == 1 else f"{years[0]}-{years[-1]}"

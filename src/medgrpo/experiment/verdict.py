@@ -119,12 +119,13 @@ def describe(before: Run, after: Run) -> str:
     _, was, now = pair_outcomes(before, after)
     paired = compare_paired(was, now)
     first, last = summarise(before.samples), summarise(after.samples)
-    years = [sample.year for sample in before.samples]
+    years = sorted({sample.year for sample in before.samples} - {0})
+    span = f" of {years[0]}-{years[-1]}" if len(years) > 1 else f" of {years[0]}" if years else ""
     low, high = paired.delta_ci
     return "\n".join(
         [
             "",
-            f"held out   {first.n} questions of {min(years)}-{max(years)}, none of them trained on; greedy decoding",
+            f"held out   {first.n} questions{span}, none of them trained on; greedy decoding",
             f"accuracy   before {_accuracy(first)}   after {_accuracy(last)}",
             f"change     {100 * paired.delta:+.1f} points [{100 * low:+.1f}, {100 * high:+.1f}]   McNemar exact "
             f"p = {paired.p:.2g}   (b = {paired.b} right only before, c = {paired.c} right only after)",

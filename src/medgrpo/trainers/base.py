@@ -3,9 +3,11 @@
 from typing import Any
 
 import torch
+from transformers import ProgressCallback
 from trl import GRPOTrainer
 
 from medgrpo.trainers.config import MedGRPOConfig
+from medgrpo.trainers.progress import RewardProgress
 from medgrpo.trainers.run_log import RunLog
 
 
@@ -27,6 +29,9 @@ class MedGRPOTrainer(GRPOTrainer):
         self._rewards_per_func: torch.Tensor | None = None
         if not isinstance(self.args, MedGRPOConfig):
             raise TypeError(f"args has to be a MedGRPOConfig, got {type(self.args).__name__}")
+        if not self.args.disable_tqdm:
+            self.remove_callback(ProgressCallback)
+            self.add_callback(RewardProgress())
         self.add_callback(RunLog(self.reward_func_names, self.reward_weights.tolist()))
 
     def compute_advantages(self, rewards_per_func: torch.Tensor, num_generations: int) -> torch.Tensor | None:
