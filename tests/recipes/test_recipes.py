@@ -50,7 +50,7 @@ def test_without_arguments_it_learns_and_says_so(recipe: str, tmp_path: Path) ->
         assert said in done.stdout
     training = next(row["train_runtime"] for row in read_metrics(run) if "train_runtime" in row)
     assert training < 180
-    assert {"report.html", "report.md", "metrics.jsonl", "training.json", "completions"} <= {
+    assert {"report.html", "report.md", "metrics.jsonl", "run.json", "completions"} <= {
         p.name for p in run.iterdir()
     }
     assert before.run_info["sampling"]["temperature"] == 0

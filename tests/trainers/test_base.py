@@ -7,7 +7,7 @@ from example_rewards import hash_reward, share_of_vowels
 from trl import GRPOConfig, GRPOTrainer
 
 from medgrpo import GSPOConfig, GSPOTrainer, MedGRPOConfig, MedGRPOTrainer
-from medgrpo.trainers.run_log import METRICS, TRAINING, read_metrics
+from medgrpo.trainers.run_log import METRICS, RUN_FILE, read_metrics
 
 SETTINGS = {
     "per_device_train_batch_size": 8,
@@ -162,7 +162,7 @@ def test_run_folder_holds_metrics_and_settings(train, tmp_path: Path) -> None:
     steps = [row for row in rows if "loss" in row]
     assert [row["step"] for row in steps] == [1, 2, 3, 4, 5]
     assert {"rewards/share_of_vowels/mean", "rewards/hash_reward/std", "kl", "clip_ratio/region_mean"} <= set(steps[0])
-    settings = json.loads((tmp_path / "run" / TRAINING).read_text())
+    settings = json.loads((tmp_path / "run" / RUN_FILE).read_text())
     assert settings["seed"] == 3
     assert settings["rewards"] == {"share_of_vowels": 1.5, "hash_reward": 1.0}
     assert settings["versions"]["torch"] == torch.__version__

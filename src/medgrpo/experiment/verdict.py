@@ -18,7 +18,7 @@ from medgrpo.experiment.exam import Exam
 from medgrpo.report.training_report import write_training_report
 from medgrpo.statistics import compare_paired, wilson_interval
 from medgrpo.trainers.base import MedGRPOTrainer
-from medgrpo.trainers.run_log import METRICS, TRAINING, read_metrics
+from medgrpo.trainers.run_log import METRICS, RUN_FILE, read_metrics
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Experiment:
         print(f"report     {report}")
         print(f"model      {self.folder}")
         print(f"samples    {self.folder / 'before'}, {self.folder / 'after'}")
-        print(f"metrics    {self.folder / METRICS}, {self.folder / TRAINING}")
+        print(f"metrics    {self.folder / METRICS}, {self.folder / RUN_FILE}")
 
     @property
     def folder(self) -> Path:

@@ -18,7 +18,7 @@ class MedGRPOTrainer(GRPOTrainer):
     does: `compute_advantages` (advantages from the rewards of each function) and `extend_loss` (a further loss
     term). Each calls `super()` in a subclass, so that methods combine.
 
-    Beside TRL's own logs the run's folder gets `metrics.jsonl` (one line a logged step) and `training.json`
+    Beside TRL's own logs the run's folder gets `metrics.jsonl` (one line a logged step) and `run.json`
     (settings, seed, versions).
     """
 

@@ -1,4 +1,4 @@
-"""What a training run leaves beside its checkpoints: `metrics.jsonl` and `training.json`."""
+"""What a training run leaves beside its checkpoints: `metrics.jsonl` and `run.json`."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from medgrpo.versions import collect_versions, find_commit
 
 METRICS = "metrics.jsonl"
-TRAINING = "training.json"
+RUN_FILE = "run.json"
 
 
 class RunLog(TrainerCallback):
@@ -24,7 +24,7 @@ class RunLog(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Write `training.json` and open the metrics where the run starts from."""
+        """Write `run.json` and open the metrics where the run starts from."""
         if not state.is_world_process_zero:
             return
         folder = Path(args.output_dir)
@@ -32,6 +32,7 @@ class RunLog(TrainerCallback):
         kept = [row for row in read_metrics(folder) if row["step"] <= state.global_step]
         _replace(folder / METRICS, "".join(json.dumps(row) + "\n" for row in kept))
         settings = {
+            "model": kwargs["model"].config.name_or_path,
             "rewards": self.rewards,
             "seed": args.seed,
             "world_size": args.world_size,
@@ -40,7 +41,7 @@ class RunLog(TrainerCallback):
             "commit": find_commit(),
             "arguments": json.loads(args.to_json_string()),
         }
-        _replace(folder / TRAINING, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
+        _replace(folder / RUN_FILE, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
 
     def on_log(
         self,
