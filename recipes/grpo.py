@@ -2,7 +2,7 @@
 
 accelerate launch recipes/grpo.py                                        # embedded tiny model, mini exam
 accelerate launch recipes/grpo.py --seed 1                               # the same, another seed
-accelerate launch recipes/grpo.py --config recipes/configs/grpo_tiny.yaml --learning_rate 5e-4
+accelerate launch recipes/grpo.py --config recipes/configs/tiny_grpo_cpu.yaml --learning_rate 5e-4
 """
 
 from pathlib import Path
@@ -14,15 +14,13 @@ from medgrpo.experiment.model import find_model
 from medgrpo.experiment.verdict import Experiment
 from medgrpo.rewards import get_reward_funcs
 
-DEFAULT = Path(__file__).parent / "configs" / "grpo_tiny.yaml"
+DEFAULT = Path(__file__).parent / "configs" / "tiny_grpo_cpu.yaml"
 
 
 def main() -> None:
     """Arguments, exam, model, trainer, score, train, score, verdict."""
     arguments, config, model_arguments = parse_arguments(MedGRPOConfig, DEFAULT)
     exam = load_exam(arguments)
-    print(exam.describe())
-
     model, tokenizer, peft_config = find_model(model_arguments, config)
     trainer = MedGRPOTrainer(
         model=model,
@@ -33,6 +31,7 @@ def main() -> None:
         train_dataset=to_dataset(exam.train),
     )
 
+    trainer.accelerator.print(exam.describe())
     experiment = Experiment(trainer, exam, arguments, model_arguments)
     before = experiment.score("before")
     trainer.train(resume_from_checkpoint=config.resume_from_checkpoint)

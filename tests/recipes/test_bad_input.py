@@ -12,7 +12,7 @@ import pytest
 from medgrpo.exams.question import EMBEDDED
 
 ROOT = Path(__file__).resolve().parents[2]
-CONFIG = (ROOT / "recipes" / "configs" / "gspo_tiny.yaml").read_text()
+CONFIG = (ROOT / "recipes" / "configs" / "tiny_gspo_cpu.yaml").read_text()
 
 
 @pytest.fixture
