@@ -12,7 +12,8 @@ import pytest
 from medgrpo.exams.question import EMBEDDED
 
 ROOT = Path(__file__).resolve().parents[2]
-CONFIG = (ROOT / "recipes" / "configs" / "tiny_gspo_cpu.yaml").read_text()
+CONFIG_FILE = ROOT / "recipes" / "configs" / "tiny_gspo_cpu.yaml"
+CONFIG = CONFIG_FILE.read_text()
 
 
 @pytest.fixture
@@ -53,7 +54,8 @@ def test_as_a_process(tmp_path: Path) -> None:
     [
         (["--train_file", "missing.jsonl"], ["missing.jsonl"]),
         (["--reward_funcs", "ophto"], ["ophto", "did you mean 'ophtho'"]),
-        (["--model_name_or_path", "./missing", "--train_file", "mini_exam"], ["./missing", "no such folder"]),
+        (["--reward_weights", "1", "2", "3"], ["reward_weights", "3 weights for 2 rewards"]),
+        (["--config", str(CONFIG_FILE), "--model_name_or_path", "./missing"], ["./missing", "no such folder"]),
         (["--lerning_rate", "1"], ["--lerning_rate", "did you mean 'learning_rate'"]),
         (["--learning_rate", "fast"], ["learning_rate", "fast"]),
         (["--fp16", "true"], ["fp16", "needs a GPU"]),

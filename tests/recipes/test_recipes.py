@@ -113,6 +113,7 @@ def test_configuration_file_is_accepted_by_its_method(path: Path) -> None:
     config_class = RECIPES[path.stem.split("_")[1]]
     exam, config, model = parse_arguments(config_class, path, ["--config", str(path)])
     assert isinstance(config, config_class)
+    assert config.reward_weights == [1.5, 1.0]
     written = yaml.safe_load(path.read_text())
     for name, value in written.items():
         holder = next(part for part in (exam, config, model) if name in part.__dataclass_fields__)

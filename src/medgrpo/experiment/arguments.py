@@ -15,6 +15,7 @@ import yaml
 from trl import ModelConfig, TrlParser
 
 from medgrpo.errors import MedgrpoError
+from medgrpo.rewards import REWARD_WEIGHTS, get_reward_funcs
 from medgrpo.trainers.config import MedGRPOConfig
 
 
@@ -29,7 +30,8 @@ class ExamArguments:
     train_years: str | None = field(default=None, metadata={"help": "Years to train on, e.g. 2018-2021."})
     eval_years: str | None = field(default=None, metadata={"help": "Years held out, e.g. 2022."})
     reward_funcs: list[str] = field(
-        default_factory=lambda: ["ophtho", "japanese"], metadata={"help": "Rewards by name."}
+        default_factory=lambda: ["ophtho", "japanese"],
+        metadata={"help": "Rewards by name; each has its own weight unless reward_weights says otherwise."},
     )
     eval_batch_size: int = field(default=64, metadata={"help": "Questions scored at a time on each process."})
     eval_max_new_tokens: int | None = field(
@@ -65,6 +67,7 @@ def parse_arguments(
         raise MedgrpoError(_explain(str(error), parser)) from error
     if model.model_name_or_path is None:
         raise MedgrpoError("model_name_or_path is missing: name a model folder, a model of the Hub, or `tiny`")
+    _weigh_rewards(exam, config)
     if not torch.cuda.is_available():
         _refuse_gpu_options(config, model)
     return exam, config, model
@@ -134,6 +137,18 @@ def _explain(message: str, parser: TrlParser) -> str:
     if unknown:
         return f"unknown option --{unknown[1]}{_closest(unknown[1], {a.dest for a in parser._actions})}"
     return " ".join(message.split())
+
+
+def _weigh_rewards(exam: ExamArguments, config: MedGRPOConfig) -> None:
+    """Give each reward its own weight where none are given; raise for an unknown name or a weight too many."""
+    get_reward_funcs(exam.reward_funcs)
+    if config.reward_weights is None:
+        config.reward_weights = [REWARD_WEIGHTS[name] for name in exam.reward_funcs]
+    elif len(config.reward_weights) != len(exam.reward_funcs):
+        raise MedgrpoError(
+            f"reward_weights: {len(config.reward_weights)} weights for {len(exam.reward_funcs)} rewards "
+            f"({', '.join(exam.reward_funcs)}): give one for each"
+        )
 
 
 def _refuse_gpu_options(config: MedGRPOConfig, model: ModelConfig) -> None:
