@@ -18,7 +18,7 @@ def test_no_question_of_a_held_out_fact_is_ever_read() -> None:
         question = corpus.exam_answer(BASE_STYLES).prompt[-1]["content"].splitlines()[0]
         assert question not in hidden
     for _ in range(500):
-        for text in (corpus.look_up(), corpus.explanation(), corpus.sentences()):
+        for text in (corpus.find_choices(), corpus.look_up(), corpus.explanation(), corpus.sentences()):
             written = "".join(m["content"] for m in text.prompt) + "".join(part for part, _ in text.segments)
             assert not any(question in written for question in hidden)
 
@@ -57,5 +57,12 @@ def test_shares_of_the_styles() -> None:
 
 def test_seeded() -> None:
     first, second = Corpus(5), Corpus(5)
-    batch = {"look_ups": 2, "sentences": 2, "explanations": 2, "exam_answers": 2, "styles": BASE_STYLES}
+    batch = {
+        "find_choices": 2,
+        "look_ups": 2,
+        "sentences": 2,
+        "explanations": 2,
+        "exam_answers": 2,
+        "styles": BASE_STYLES,
+    }
     assert [first.batch(**batch) for _ in range(3)] == [second.batch(**batch) for _ in range(3)]

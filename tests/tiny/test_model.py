@@ -56,8 +56,8 @@ def one_thread():
 
 def test_pretraining_is_the_same_bit_for_bit(one_thread) -> None:
     stages = (
-        Stage(6, look_ups=6, sentences=2, explanations=2, exam_answers=2, styles=CAREFUL),
-        Stage(6, look_ups=2, sentences=2, explanations=2, exam_answers=4, styles=BASE_STYLES),
+        Stage(6, find_choices=4, look_ups=2, sentences=2, explanations=2, exam_answers=2, styles=CAREFUL),
+        Stage(6, find_choices=2, look_ups=2, sentences=2, explanations=2, exam_answers=4, styles=BASE_STYLES),
     )
     first, second = (pretrain(stages)[0].state_dict() for _ in range(2))
     assert all(torch.equal(first[name], second[name]) for name in first)

@@ -71,7 +71,7 @@ def answer_in_style(style: str, fact: Fact, question: Question, rng: random.Rand
 
 
 class Corpus:
-    """An endless, seeded stream of the four kinds of text."""
+    """An endless, seeded stream of the five kinds of text."""
 
     def __init__(self, seed: int):
         self.rng = random.Random(seed)
@@ -109,11 +109,18 @@ class Corpus:
         ]
         return Text(prompt, [(f"{CONSIDER}{fact.statement(tuple(values))}", True)])
 
-    def look_up(self, count: int = 5) -> Text:
-        """Choices without a question, and some of them named with their letters or a number repeated.
+    def find_choices(self, count: int = 8) -> Text:
+        """Five choices, then some of them again, each followed by its letter: how a choice is found again."""
+        texts = self.rng.sample(self.terms, len(LETTERS))
+        lines = [f"{letter}. {text}\n" for letter, text in zip(LETTERS, texts, strict=True)]
+        segments = [("".join(lines), False)]
+        for _ in range(count):
+            index = self.rng.randrange(len(texts))
+            segments += [(texts[index], False), (f"({LETTERS[index]})", True)]
+        return Text([], segments)
 
-        How a choice is found again, and how the answer is put together from what has been said.
-        """
+    def look_up(self, count: int = 5) -> Text:
+        """Choices without a question, some named with their letters: how an answer is put together."""
         texts = self.rng.sample(self.terms, len(LETTERS))
         lines = [f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=True)]
         prompt = [
@@ -143,11 +150,19 @@ class Corpus:
         return Text(build_prompt(question), [(answer, True)])
 
     def batch(
-        self, look_ups: int, sentences: int, explanations: int, exam_answers: int, styles: Mapping[str, float]
+        self,
+        *,
+        find_choices: int,
+        look_ups: int,
+        sentences: int,
+        explanations: int,
+        exam_answers: int,
+        styles: Mapping[str, float],
     ) -> list[Text]:
         """One batch of the given composition."""
         return (
-            [self.look_up() for _ in range(look_ups)]
+            [self.find_choices() for _ in range(find_choices)]
+            + [self.look_up() for _ in range(look_ups)]
             + [self.sentences() for _ in range(sentences)]
             + [self.explanation() for _ in range(explanations)]
             + [self.exam_answer(styles) for _ in range(exam_answers)]

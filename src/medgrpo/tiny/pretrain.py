@@ -1,4 +1,4 @@
-"""Rebuilds the tiny base model: `python -m medgrpo.tiny.pretrain --out DIR` (about half an hour on one core).
+"""Rebuilds the tiny base model: `python -m medgrpo.tiny.pretrain --out DIR` (about a quarter of an hour on one core).
 
 One thread and one seed, so the same machine and the same versions give the same bytes; `weights.json` beside
 the shipped weights holds their checksum and the versions that they were made with.
@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -29,9 +29,10 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class Stage:
-    """A stretch of pre-training: its length and what a batch is made of."""
+    """A stretch of pre-training: its length and what a batch is made of (`Corpus.batch`)."""
 
     steps: int
+    find_choices: int
     look_ups: int
     sentences: int
     explanations: int
@@ -41,9 +42,9 @@ class Stage:
 
 # First how a choice is found, then the facts and careful answers, last the mixture of styles that the base has.
 STAGES = (
-    Stage(400, look_ups=52, sentences=8, explanations=4, exam_answers=0, styles=CAREFUL),
-    Stage(1700, look_ups=10, sentences=20, explanations=10, exam_answers=24, styles=CAREFUL),
-    Stage(600, look_ups=8, sentences=18, explanations=10, exam_answers=28, styles=BASE_STYLES),
+    Stage(350, find_choices=56, look_ups=0, sentences=8, explanations=0, exam_answers=0, styles=CAREFUL),
+    Stage(1100, find_choices=6, look_ups=6, sentences=16, explanations=10, exam_answers=26, styles=CAREFUL),
+    Stage(400, find_choices=4, look_ups=4, sentences=16, explanations=10, exam_answers=30, styles=BASE_STYLES),
 )
 
 
@@ -141,7 +142,8 @@ def pretrain(
             rate = LEARNING_RATE * warm * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / total)))
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            texts = corpus.batch(stage.look_ups, stage.sentences, stage.explanations, stage.exam_answers, stage.styles)
+            composition = {key: value for key, value in asdict(stage).items() if key != "steps"}
+            texts = corpus.batch(**composition)
             loss = loss_of(model, *collate(texts, tokenizer))
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
