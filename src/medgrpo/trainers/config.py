@@ -41,9 +41,12 @@ class MedGRPOConfig(GRPOConfig):
     def __post_init__(self) -> None:
         if self.completions_every < 1:
             raise ValueError(f"completions_every has to be at least 1, got {self.completions_every}")
-        if self.bf16 is None and not torch.cuda.is_available():
-            # TRL's default is bfloat16 wherever fp16 is off, which the Trainer refuses without a GPU.
-            self.bf16 = False
+        if not torch.accelerator.is_available():
+            # Said openly, because processes without a GPU find each other only when told that this is meant.
+            self.use_cpu = True
+            if self.bf16 is None:
+                # TRL's default is bfloat16 wherever fp16 is off, which the Trainer refuses without a GPU.
+                self.bf16 = False
         super().__post_init__()
 
     @property
