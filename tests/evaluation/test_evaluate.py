@@ -93,6 +93,7 @@ def test_folders_and_files_that_hold_no_model(tmp_path, checkpoint):
 def test_a_hub_name_without_network_fails_at_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("medgrpo.evaluation.load.is_offline_mode", lambda: False)
     start = time.monotonic()
     with pytest.raises(MedgrpoError, match="Hub cannot be asked"):
         load_model("someone/no-such-model-anywhere")
