@@ -1,0 +1,39 @@
+"""`medgrpo <verb>`: one verb a file, thin; what it needs is imported when it runs, so help is instant.
+
+A verb is a function from its arguments to the exit status (0 done, 1 a check failed). Status 2 is bad use: a
+wrong option, or a `MedgrpoError` printed on standard error.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from medgrpo.cli import data, evaluate, score
+from medgrpo.cli.verbs import Parser
+from medgrpo.errors import MedgrpoError
+
+VERBS = (data, score, evaluate)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of all verbs; a parsed verb stands in `run` and its name in `verb`."""
+    parser = Parser(
+        prog="medgrpo",
+        description="Post-train models on Japanese medical exam questions, and say whether it helped.",
+        epilog="example: medgrpo data igakuqa IgakuQA --out questions.jsonl",
+        allow_abbrev=False,
+    )
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for room in VERBS:
+        room.add_verbs(verbs)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit status."""
+    args = build_parser().parse_args(argv)
+    try:
+        return args.run(args)
+    except MedgrpoError as error:
+        print(f"medgrpo {args.verb}: {error}", file=sys.stderr)
+        return 2

@@ -1,0 +1,5 @@
+"""`python -m medgrpo.cli`."""
+
+from medgrpo.cli import main
+
+raise SystemExit(main())
