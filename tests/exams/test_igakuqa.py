@@ -59,6 +59,27 @@ def test_board_decisions(real):
     assert real["112B30"].answer == [["a"], ["d"]]
 
 
+def test_the_withdrawn_points_are_those_of_the_announced_totals(real):
+    def points(year, required):
+        return sum(q.points for q in real.values() if (q.year, q.required) == (year, required))
+
+    # The ministry announced the lines out of these totals: 114E29 and 116B43 had 3 points each.
+    assert [points(year, True) for year in range(2018, 2023)] == [200, 200, 197, 200, 197]
+    assert [points(year, False) for year in range(2018, 2023)] == [299, 296, 299, 300, 297]
+
+
+def test_the_question_unsuitable_as_a_required_one_stays_a_normal_question(real):
+    assert [q.id for q in real.values() if q.counted_only_if_right] == ["116B6"]
+    assert (real["116B6"].scoring, real["116B6"].required, real["116B6"].points) == ("normal", True, 1)
+
+
+def test_student_accuracy_is_a_share_and_unknown_where_the_files_are_blank(real):
+    assert real["114B2"].student_accuracy == 0.995
+    assert real["116F74"].student_accuracy == 0.643
+    unknown = [q.id for q in real.values() if q.student_accuracy is None]
+    assert set(unknown) == {q.id for q in real.values() if q.scoring == "excluded"} | {"115C6", "116A71"}
+
+
 def test_required_questions_are_100_a_year_and_the_only_ones_with_3_points(real):
     assert Counter(q.year for q in real.values() if q.required) == dict.fromkeys(range(2018, 2023), 100)
     assert all(q.required for q in real.values() if q.points == 3)
@@ -188,7 +209,7 @@ def test_metadata_that_does_not_fit_is_refused(checkout):
         path,
         [
             {"problem_id": "112C1", "category": "", "kinki": ["f"]},
-            {"problem_id": "112C2", "category": None},
+            {"problem_id": "112C2", "category": None, "human_accuracy": 90.6},
             {"problem_id": "112C9", "category": "救急", "kinki": []},
         ],
     )
@@ -197,6 +218,7 @@ def test_metadata_that_does_not_fit_is_refused(checkout):
         "112-C_metadata.jsonl, line 1, field category: ",
         "112-C_metadata.jsonl, line 2, field category: ",
         "112-C_metadata.jsonl, line 2, field kinki: is missing",
+        "112-C_metadata.jsonl, line 2, field human_accuracy: is 90.6, has to be a percentage as text",
         "112-C_metadata.jsonl: has no line for 112C3",
         "112-C_metadata.jsonl, line 3, field problem_id: 112C9 is not in 112-C.jsonl",
     ):

@@ -26,6 +26,8 @@ GOOD = {
     "points": 1,
     "required": False,
     "contraindicated": ["b"],
+    "counted_only_if_right": False,
+    "student_accuracy": 0.874,
 }
 
 
@@ -37,6 +39,28 @@ def write_lines(path, *records):
 def test_fields_stand_in_the_published_order():
     assert list(GOOD) == list(FIELDS)
     assert list(Question.from_json(GOOD).to_json()) == list(FIELDS)
+
+
+def test_a_file_from_before_the_later_fields_is_read_with_their_defaults(tmp_path):
+    old = {name: value for name, value in GOOD.items() if name not in ("counted_only_if_right", "student_accuracy")}
+    (question,) = read_questions(write_lines(tmp_path / "old.jsonl", old))
+    assert (question.counted_only_if_right, question.student_accuracy) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"student_accuracy": 87.4}, "student_accuracy"),
+        ({"student_accuracy": "0.8"}, "student_accuracy"),
+        ({"student_accuracy": True}, "student_accuracy"),
+        ({"student_accuracy": float("nan")}, "student_accuracy"),
+        ({"counted_only_if_right": 1}, "counted_only_if_right"),
+        ({"counted_only_if_right": True}, "counted_only_if_right"),  # of a question that is not required
+    ],
+)
+def test_the_later_fields_are_checked_too(change, field):
+    assert [name for name, _ in find_faults({**GOOD, **change})] == [field]
+    assert find_faults({**GOOD, "required": True, "counted_only_if_right": True, "student_accuracy": 1}) == []
 
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda t: t.strip())
@@ -64,6 +88,7 @@ def questions(draw):
         points=draw(st.integers(0, 3)),
         required=draw(st.booleans()),
         contraindicated=sorted(draw(st.sets(st.sampled_from(letters)))) if letters else [],
+        student_accuracy=draw(st.none() | st.floats(0, 1)),
     )
 
 

@@ -5,7 +5,6 @@ publish `data/{year}/{number}-{block}.jsonl` with `{number}-{block}_metadata.jso
 """
 
 import re
-import unicodedata
 from collections.abc import Callable, Collection
 from pathlib import Path
 from string import ascii_lowercase as LETTERS
@@ -13,6 +12,7 @@ from typing import Any
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.exams.jsonl import Complain, Problems, read_objects
+from medgrpo.exams.keys import count_asked, plain
 from medgrpo.exams.question import Question, find_faults, shorten
 
 EXAM = "igakuqa"
@@ -23,13 +23,24 @@ FIRST_YEAR = 2018
 YEAR_OF_EXAM_0 = 1906
 """The 116th exam was held in 2022."""
 
-BOARD_DECISIONS = {"116A71": "credited"}
-"""What the exam board decided and the files do not show. 116A71 was credited to everyone, yet carries its
-point like any other question; that it lacks `human_accuracy` tells nothing, for 115C6 lacks it too, and no
-such decision is known of that one. Questions withdrawn altogether are told by their 0 points."""
+BOARD_DECISIONS: dict[str, dict[str, Any]] = {
+    "116A71": {"scoring": "credited"},
+    "116B6": {"counted_only_if_right": True},
+}
+"""What the exam board decided and the files do not show, as fields of the question.
+
+Questions withdrawn for everybody are told by their 0 points: 112A43, 113A5, 113C34, 113F42, 113F81, 114F63,
+116A34, 116C36 and 116D64 leave the 300 points of the other questions, 114E29 and 116B43 (3 points each) the 200
+of the required ones, which is why 2020 and 2022 ask for 158 of 197 points and not for 160 of 200.
+- 116A71: the board accepted four answers to "which three"; the files ask for the least likely one instead, so
+  its key is not the board's. Credited, as the files' users treat it. That it lacks `human_accuracy` tells
+  nothing, for 115C6 lacks it too, and no such decision is known of that one.
+- 116B6: among the 116th exam's specially treated questions (m3e.jp/igaku/topics/kokushi/116jogai/). Neither
+  withdrawn (the required questions gave 197 points) nor given a second answer, so treated in the remaining way
+  that the board has for required questions: it counts only for who got it right (44 % of the examinees).
+"""
 
 _TEMPLATE = re.compile(r"解答\s*[：:]\s*((?:[0-9][0-9,，\s]*)?)([①-⑨]+)(?:[.．]([①-⑨]+))?")
-_ASKS_FOR = re.compile(r"([1-9])つ選べ")
 
 
 def read_igakuqa(source: str | Path, years: Collection[int] | None = None) -> list[Question]:
@@ -141,7 +152,7 @@ def _convert(
         "choices": choices,
         "answer": answer,
         "answer_type": "choice" if choices else "number",
-        "scoring": "excluded" if points == 0 else BOARD_DECISIONS.get(record["problem_id"], "normal"),
+        "scoring": "excluded" if points == 0 else "normal",
         "exam": EXAM,
         "year": year,
         "department": metadata["category"].strip(),
@@ -149,12 +160,15 @@ def _convert(
         "points": points,
         "required": block in REQUIRED_BLOCKS,
         # Some hold several letters in one string (112A27 ["cde"]), a blank (115E28 " e"), a full-width one.
-        "contraindicated": sorted(set(_plain("".join(metadata["kinki"])).replace(" ", ""))),
+        "contraindicated": sorted(set(plain("".join(metadata["kinki"])).replace(" ", ""))),
+        # The files' `breakdown` (how often each choice was taken) has slips such as 917.1: not read.
+        "student_accuracy": _read_share(metadata.get("human_accuracy", "")),
+        **BOARD_DECISIONS.get(record["problem_id"], {}),
     }
     faults = find_faults(converted)
     for field, message in faults:
-        if field in ("department", "contraindicated"):
-            complain_metadata({"department": "category", "contraindicated": "kinki"}[field], message)
+        if field in METADATA_NAMES:
+            complain_metadata(METADATA_NAMES[field], message)
         else:
             complain("problem_text" if field == "question" else field, message)
     return None if faults else Question(**converted)
@@ -163,15 +177,15 @@ def _convert(
 def _read_letters(answer: list[str], text: str, complain: Complain) -> list[list[str]]:
     """Read ["a"], ["a", "c"] or ["a or d"]; "ac" in one string could mean either, so it is refused."""
     if len(answer) == 1:
-        accepted = [[letter] for letter in re.split(r"\s+or\s+", _plain(answer[0]))]
+        accepted = [[letter] for letter in re.split(r"\s+or\s+", plain(answer[0]))]
     else:
-        accepted = [sorted(map(_plain, answer))]
+        accepted = [sorted(map(plain, answer))]
     if not all(re.fullmatch("[a-z]", letter) for letters in accepted for letter in letters):
         complain("answer", f'is {answer}, has to be like ["a"], ["a", "c"] or ["a or d"]')
         return []
-    asked = _ASKS_FOR.findall(_plain(text))
-    if asked and any(len(letters) != int(asked[-1]) for letters in accepted):
-        complain("answer", f"is {answer}, but the question asks for {asked[-1]}: restore the key")
+    asked = count_asked(text)
+    if asked and any(len(letters) != asked for letters in accepted):
+        complain("answer", f"is {answer}, but the question asks for {asked}: restore the key")
         return []
     return accepted
 
@@ -188,7 +202,7 @@ def _read_number(answer: list[str], text: str, complain: Complain) -> list[list[
         return []
     printed, whole, part = sheets[-1]
     sheet = f"{whole}.{part}" if part else whole
-    key = re.fullmatch(r"([0-9]+)(?:\.([0-9]+))?", _plain(answer[0])) if len(answer) == 1 else None
+    key = re.fullmatch(r"([0-9]+)(?:\.([0-9]+))?", plain(answer[0])) if len(answer) == 1 else None
     digits = key[1] + (key[2] or "") if key else ""
     if key is None or len(digits) != len(whole) + len(part) or (key[2] and len(key[2]) != len(part)):
         complain("answer", f"is {answer}, which does not fill the sheet {sheet}: one digit for each blank")
@@ -200,9 +214,9 @@ def _read_number(answer: list[str], text: str, complain: Complain) -> list[list[
     return accepted
 
 
-def _plain(text: str) -> str:
-    """Return the text in half-width forms, without blanks around it."""
-    return unicodedata.normalize("NFKC", text).strip()
+def _read_share(percent: str) -> float | None:
+    """Read "90.6" as 0.906; blank (withdrawn questions, 115C6, 116A71) is unknown."""
+    return round(float(percent) / 100, 6) if percent else None
 
 
 def _is_texts(value: Any) -> bool:
@@ -216,9 +230,15 @@ _FIELDS = {
     "answer": (lambda v: _is_texts(v) and len(v) > 0, 'a list of texts such as ["a", "c"]'),
     "points": (lambda v: isinstance(v, str) and re.fullmatch("[0-9]", v), 'one digit as text, such as "1"'),
 }
+METADATA_NAMES = {"department": "category", "contraindicated": "kinki", "student_accuracy": "human_accuracy"}
+_OPTIONAL = ("human_accuracy",)
 _METADATA_FIELDS = {
     "category": (lambda v: isinstance(v, str), "a text"),
     "kinki": (_is_texts, 'a list of letters such as ["c"], or []'),
+    "human_accuracy": (
+        lambda v: isinstance(v, str) and (v == "" or re.fullmatch(r"[0-9]{1,3}(\.[0-9]+)?", v)),
+        'a percentage as text, such as "90.6", or ""',
+    ),
 }
 
 
@@ -229,8 +249,9 @@ def _check_shapes(
     sound = True
     for field, (holds, wanted) in shapes.items():
         if field not in record:
-            complain(field, "is missing: restore it")
-            sound = False
+            if field not in _OPTIONAL:
+                complain(field, "is missing: restore it")
+                sound = False
         elif not holds(record[field]):
             complain(field, f"is {shorten(record[field])}, has to be {wanted}")
             sound = False

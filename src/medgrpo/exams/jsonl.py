@@ -1,8 +1,9 @@
-"""JSON Lines in and out: every problem of a file told at once, and files that are whole or absent."""
+"""JSON in and out, a line or an array: every problem of a file told at once, files that are whole or absent."""
 
 import codecs
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ class Problems:
         self.count = 0
         self.first: list[str] = []
 
-    def add(self, path: str | Path, message: str, line: int | None = None, field: str | None = None) -> None:
+    def add(
+        self, path: str | Path, message: str, line: int | None = None, field: str | None = None, noun: str = "field"
+    ) -> None:
         """Note one problem: the file, its line (1-based) and field where known, what is wrong, what to do."""
         self.count += 1
         if len(self.first) < SHOWN_PROBLEMS:
@@ -34,12 +37,12 @@ class Problems:
             if line is not None:
                 where += f", line {line}"
             if field is not None:
-                where += f", field {field}"
+                where += f", {noun} {field}"
             self.first.append(f"{where}: {message}")
 
-    def at(self, path: str | Path, line: int) -> Complain:
-        """Return a function (field, message) that notes a problem of this line."""
-        return lambda field, message: self.add(path, message, line, field)
+    def at(self, path: str | Path, line: int, noun: str = "field") -> Complain:
+        """Return a function (field, message) that notes a problem of this line; a table calls a field a column."""
+        return lambda field, message: self.add(path, message, line, field, noun)
 
     def raise_if_any(self) -> None:
         """Raise `MedgrpoError` with what was noted, or return where nothing was."""
@@ -59,15 +62,10 @@ def read_objects(path: str | Path, problems: Problems) -> list[tuple[int, dict[s
     Blank lines are passed over. A line that is not UTF-8, not JSON, not an object, or that names a key twice
     is noted in `problems` and left out. Raises `MedgrpoError` where the file cannot be read at all.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise MedgrpoError(f"{path}: cannot be read ({error.strerror}): check the path") from error
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise MedgrpoError(f"{path}: is UTF-16: save it as UTF-8")
+    data = read_utf8_bytes(path)
     objects = []
     # Split at \n only: str.splitlines would also cut at U+2028 and other marks that stand inside real texts.
-    for number, raw in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1):
+    for number, raw in enumerate(data.split(b"\n"), start=1):
         if not raw.strip():
             continue
         try:
@@ -85,6 +83,78 @@ def read_objects(path: str | Path, problems: Problems) -> list[tuple[int, dict[s
             else:
                 problems.add(path, 'not a JSON object: every line is one object, {"id": ...}', number)
     return objects
+
+
+def read_utf8_bytes(path: str | Path) -> bytes:
+    """Return a file's bytes without a UTF-8 BOM; raises `MedgrpoError` where it cannot be read or is UTF-16."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise MedgrpoError(f"{path}: cannot be read ({error.strerror}): check the path") from error
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise MedgrpoError(f"{path}: is UTF-16: save it as UTF-8")
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def read_text(path: str | Path) -> str:
+    """Read a UTF-8 file (with or without BOM); raises `MedgrpoError`, which names Shift_JIS and EUC-JP."""
+    data = read_utf8_bytes(path)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        found = _guess_encoding(data)
+        if found is None:
+            raise MedgrpoError(
+                f"{path}, line {line}: byte {error.start + 1} of the file is not UTF-8: save it as UTF-8"
+            ) from error
+        name, codec = found
+        raise MedgrpoError(
+            f"{path}, line {line}: is not UTF-8 but looks like {name}: save it as UTF-8 (in Excel: CSV UTF-8), or "
+            f"run: iconv -f {codec} -t UTF-8 '{path}' > utf8.csv"
+        ) from error
+
+
+def read_array(path: str | Path, problems: Problems) -> list[tuple[int, dict[str, Any]]]:
+    """Read a UTF-8 file that holds one JSON array of objects, as (line on which it starts, object).
+
+    What is broken is noted in `problems` with its line: reading ends there, for what follows is in doubt.
+    Raises `MedgrpoError` where the file cannot be read at all.
+    """
+    text = read_text(path)
+    decoder = json.JSONDecoder(object_pairs_hook=_without_doubles)
+    objects: list[tuple[int, dict[str, Any]]] = []
+    position = _skip_blanks(text, 0)
+    expected = "["
+    while True:
+        line = text.count("\n", 0, position) + 1
+        if text[position : position + 1] == "]" and expected != "[":
+            if text[position + 1 :].strip():
+                problems.add(path, "something follows the array's end: keep one array a file", line)
+            return objects
+        if expected and text[position : position + 1] != expected:
+            problems.add(path, f"not a JSON array of objects: {expected!r} is missing here", line)
+            return objects
+        position = _skip_blanks(text, position + len(expected))
+        line = text.count("\n", 0, position) + 1
+        if expected == "[" and text[position : position + 1] == "]":
+            expected = ""
+            continue
+        try:
+            record, position = decoder.raw_decode(text, position)
+            _refuse_lone_surrogates(record)
+        except json.JSONDecodeError as error:
+            problems.add(path, f"not JSON ({error.msg} at column {error.colno})", error.lineno)
+            return objects
+        except (ValueError, RecursionError) as error:
+            problems.add(path, f"not usable JSON ({error})", line)
+            return objects
+        if not isinstance(record, dict):
+            problems.add(path, 'not a JSON object: every entry is one object, {"number": ...}', line)
+            return objects
+        objects.append((line, record))
+        position = _skip_blanks(text, position)
+        expected = ","
 
 
 def write_objects(path: str | Path, objects: Iterable[Mapping[str, Any]]) -> None:
@@ -105,6 +175,27 @@ def write_objects(path: str | Path, objects: Iterable[Mapping[str, Any]]) -> Non
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise MedgrpoError(f"{path}: cannot be written ({error.strerror}): choose another path") from error
+
+
+_JAPANESE_ENCODINGS = (("Shift_JIS (cp932)", "CP932"), ("EUC-JP", "EUC-JP"))
+_KANA = re.compile("[ぁ-んァ-ヶ]")
+
+
+def _guess_encoding(data: bytes) -> tuple[str, str] | None:
+    """Name the older Japanese encoding under which most characters are kana; None where none fits."""
+    kana = {}
+    for name, codec in _JAPANESE_ENCODINGS:
+        try:
+            kana[name, codec] = len(_KANA.findall(data.decode(codec)))
+        except UnicodeDecodeError:
+            continue
+    return max(kana, key=lambda found: kana[found]) if kana and max(kana.values()) else None
+
+
+def _skip_blanks(text: str, position: int) -> int:
+    while position < len(text) and text[position] in " \t\r\n":
+        position += 1
+    return position
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Literal
 from medgrpo.errors import MedgrpoError
 from medgrpo.exams.question import Question
 
-LeakKind = Literal["id", "year", "text"]
-KIND_NAMES: dict[LeakKind, str] = {"id": "id", "year": "exam and year", "text": "text"}
+LeakKind = Literal["id", "year", "text", "near"]
+KIND_NAMES: dict[LeakKind, str] = {"id": "id", "year": "exam and year", "text": "text", "near": "near-duplicate"}
 
 # A point between digits and a minus before a digit are part of a number, not punctuation around words.
 _IN_NUMBER = re.compile(r"(?<=[0-9])\.(?=[0-9])|(?<![0-9])-(?=[0-9])")
@@ -25,8 +25,12 @@ class Leak:
     kind: LeakKind
     train_id: str
     eval_id: str
+    similarity: float | None = None
+    """How alike a near-duplicate is, 0 to 1."""
 
     def __str__(self) -> str:
+        if self.similarity is not None:
+            return f"{self.train_id} (evaluation: {self.eval_id}, {self.similarity:.2f} alike)"
         if self.train_id == self.eval_id:
             return self.train_id
         return f"{self.train_id} (evaluation: {self.eval_id})"
@@ -36,7 +40,8 @@ def normalise_text(text: str) -> str:
     """Reduce a text to what it says: NFKC, lower case, no whitespace, no punctuation (numbers stay whole)."""
     text = unicodedata.normalize("NFKC", text).casefold().translate(_MINUS_SIGNS)
     inside = {match.start() for match in _IN_NUMBER.finditer(text)}
-    return "".join(char for i, char in enumerate(text) if i in inside or unicodedata.category(char)[0] not in "PZC")
+    dropped = {char for char in set(text) if unicodedata.category(char)[0] in "PZC"}
+    return "".join([char for i, char in enumerate(text) if char not in dropped or i in inside])
 
 
 def text_key(question: Question) -> tuple[str, frozenset[str]]:
@@ -67,7 +72,11 @@ def find_leaks(train: Sequence[Question], evaluation: Sequence[Question]) -> lis
 
 
 def refuse_leaks(train: Sequence[Question], evaluation: Sequence[Question], train_name: str, eval_name: str) -> None:
-    """Raise `MedgrpoError` in one line, with counts and first ids, where training questions are evaluated."""
+    """Raise `MedgrpoError` in one line, with counts and first ids, where training questions are evaluated.
+
+    By id, year or text, never for a near-duplicate: real exams set questions again, so a recipe chooses what to do
+    with those (`near_duplicates.settle_near_duplicates`).
+    """
     leaks = find_leaks(train, evaluation)
     if leaks:
         what = describe_leaks(leaks, train_name, eval_name)

@@ -47,6 +47,11 @@ class Question:
     """必修: one of the questions for which the pass line is absolute."""
     contraindicated: list[str] = field(default_factory=list)
     """禁忌肢: letters of choices that would harm the patient, sorted."""
+    counted_only_if_right: bool = False
+    """A required question that the board found unsuitable as one (必修問題としては妥当でない): it counts for who
+    got it right and leaves the denominator of who did not. Only the pass line knows it; accuracies count it."""
+    student_accuracy: float | None = None
+    """The share of examinees who got it right, 0 to 1; null = unknown."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object that stands for it in `questions.jsonl`, fields in schema order."""
@@ -131,6 +136,10 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and value.strip() != ""
 
@@ -176,6 +185,8 @@ _SHAPES = {
     "points": (lambda v: _is_int(v) and v >= 0, "a whole number from 0 up"),
     "required": (lambda v: isinstance(v, bool), "true or false"),
     "contraindicated": (_is_letters, 'a sorted list of letters such as ["c", "d"]'),
+    "counted_only_if_right": (lambda v: isinstance(v, bool), "true or false"),
+    "student_accuracy": (lambda v: v is None or _is_share(v), "a share from 0 to 1 such as 0.874, or null"),
 }
 
 
@@ -197,6 +208,8 @@ def _compare_fields(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     strangers = [letter for letter in record.get("contraindicated", []) if letter not in choices]
     if strangers:
         faults.append(("contraindicated", f"{', '.join(strangers)} is not among the choices {', '.join(choices)}"))
+    if record.get("counted_only_if_right", False) and not record.get("required", False):
+        faults.append(("counted_only_if_right", "is true of a question that is not required: only those have the rule"))
     return faults
 
 

@@ -61,6 +61,12 @@ def tally(questions: Iterable[Question]) -> str:
     return "\n".join(lines)
 
 
+def tally_departments(questions: Iterable[Question]) -> str:
+    """Draw how many questions each department has, the largest first; `-` stands for no department."""
+    counts = Counter(question.department or "-" for question in questions)
+    return "\n".join(f"{count:>6}  {name}" for name, count in sorted(counts.items(), key=lambda c: (-c[1], c[0])))
+
+
 _COLUMNS = ("questions", "text-only", "multi", "numeric", "excluded", "credited")
 
 

@@ -1,12 +1,13 @@
 """The exam of an experiment: training questions and held-out questions that share nothing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from datasets import Dataset
 
 from medgrpo.errors import MedgrpoError
-from medgrpo.exams.leakage import refuse_leaks
+from medgrpo.exams.leakage import Leak, list_leaks, refuse_leaks
+from medgrpo.exams.near_duplicates import settle_near_duplicates
 from medgrpo.exams.prompts import build_prompt
 from medgrpo.exams.question import MINI_EXAM, Question, read_questions
 from medgrpo.exams.splits import parse_years, select_years, trainable
@@ -21,12 +22,15 @@ class Exam:
     held_out: list[Question]
     dropped: list[Question]
     """Training questions left out because the board withdrew them."""
+    near: list[Leak] = field(default_factory=list)
+    """Training questions that are nearly held-out ones: left out unless `near_duplicates` says to keep them."""
 
     def describe(self) -> str:
         """One line for people."""
         years = f"{_years(self.train)} to train on, {_years(self.held_out)} held out"
         dropped = f"; {len(self.dropped)} withdrawn by the board left out" if self.dropped else ""
-        return f"{len(self.train)} + {len(self.held_out)} questions ({years}){dropped}"
+        near = f"; near-duplicates of held-out ones: {list_leaks(self.near, 5)}" if self.near else ""
+        return f"{len(self.train)} + {len(self.held_out)} questions ({years}){dropped}{near}"
 
 
 def load_exam(arguments: ExamArguments) -> Exam:
@@ -37,10 +41,11 @@ def load_exam(arguments: ExamArguments) -> Exam:
     train = _read(arguments.train_file, arguments.train_years, "train_years")
     held_out = _read(eval_file, arguments.eval_years, "eval_years")
     refuse_leaks(train, held_out, arguments.train_file, eval_file)
+    train, near = settle_near_duplicates(train, held_out, arguments.train_file, eval_file, arguments.near_duplicates)
     kept, dropped = trainable(train)
     if not kept:
         raise MedgrpoError(f"{arguments.train_file}: no question is left to train on")
-    return Exam(kept, held_out, dropped)
+    return Exam(kept, held_out, dropped, near)
 
 
 def to_dataset(questions: Sequence[Question]) -> Dataset:
