@@ -1,18 +1,17 @@
 import base64
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
+from exam_runs import ATTACK, Page
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.evaluation.samples import Run
 from medgrpo.evaluation.score import score_completions
 from medgrpo.exams.question import Question
-from medgrpo.report.training_report import describe_decoding, format_p, judge, write_training_report
+from medgrpo.report.training_report import describe_decoding, judge, write_training_report
 from medgrpo.statistics import compare_paired
 
-ATTACK = "<script>alert('x')</script>&amp;</pre>```\n| a | b |\n"
 QUESTIONS = [
     Question(
         id=f"Q{i}",
@@ -39,28 +38,6 @@ def run(right: range, unreadable: range = range(0), **run_info) -> Run:
 
 
 BASE, TUNED = run(range(1, 6), unreadable=range(10, 14)), run(range(2, 17))
-
-
-class Page(HTMLParser):
-    """The elements and the text of a page; raises on a tag that closes what is not open."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags, self.attributes, self.open, self.text = [], [], [], ""
-        self.feed(html)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes.extend(attrs)
-        if tag not in ("meta", "img", "br"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
 
 
 @pytest.fixture
@@ -174,12 +151,6 @@ def test_the_verdict_follows_p_and_direction(b, c, kind, japanese):
     assert verdict.kind == kind
     assert japanese in verdict.japanese
     assert ("improved" in verdict.english) == (kind == "better")
-
-
-def test_p_is_written_so_that_the_border_shows():
-    assert [format_p(p) for p in (1.0, 0.34918, 0.0496, 0.0504, 0.001, 0.00099, 5e-324)] == [
-        *("p = 1.000", "p = .349", "p = .0496", "p = .0504", "p = .0010", "p < .001", "p < .001")
-    ]
 
 
 def test_decoding_is_told_from_both_runs():

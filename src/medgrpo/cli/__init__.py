@@ -8,11 +8,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from medgrpo.cli import data, evaluate, score
+from medgrpo.cli import audit, compare, data, evaluate, score
 from medgrpo.cli.verbs import Parser
 from medgrpo.errors import MedgrpoError
 
-VERBS = (data, score, evaluate)
+VERBS = (data, score, evaluate, compare, audit)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -1,27 +1,16 @@
-"""The figures of a report as PNG bytes: Japanese labels in a real font, told apart without colour."""
+"""The figures of a training report: the learning curve, and accuracy before and after."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any
 
-import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from medgrpo.evaluation.score import Summary, Tally
+from medgrpo.report.figure_style import ACCENT, BAR, GREY, INK, PALE, RUST, Drawing, new_figure, render
 from medgrpo.statistics import wilson_interval
 
-# The import registers the font it carries (IPAexGothic) and would also make it everybody's default.
-with matplotlib.rc_context():
-    import matplotlib_fontja
-
-# DejaVu draws what IPAexGothic lacks (an emoji-like arrow in a label, say).
-FONTS = [matplotlib_fontja.matplotlib_fontja.FONT_NAME, "DejaVu Sans"]
-INK, GREY, PALE, ACCENT, BAR = "#1f2933", "#7b8794", "#e4e7eb", "#0b5c8a", "#7fb2d1"
 LINES = [("-", "o"), ("--", "s"), (":", "^"), ("-.", "D")]
-WIDTH_INCHES, DPI = 6.4, 160
 # A log longer than this is drawn as a moving average over a pale line of the single steps.
 SMOOTH_FROM_STEPS = 60
 
@@ -54,40 +43,39 @@ def read_learning_curve(metrics: Sequence[Mapping[str, Any]]) -> LearningCurve |
     )
 
 
-def draw_learning_curve(curve: LearningCurve) -> bytes:
+def draw_learning_curve(curve: LearningCurve) -> Drawing:
     """Two panels over the training step: the weighted reward, and the mean of each single reward."""
-    with _figure(4.6) as (figure, png):
+    with new_figure(4.0) as figure:
         total, single = figure.subplots(2, 1, sharex=True)
         window = _window(curve.steps)
         _draw_series(total, curve.steps, curve.reward, window, "", INK, *LINES[0])
         total.set_ylabel("報酬の重み付き和\nreward (weighted)")
-        shades = [ACCENT, INK, GREY, "#b45309"]
+        shades = [ACCENT, INK, GREY, RUST]
         for number, (name, values) in enumerate(curve.rewards.items()):
             colour, style = shades[number % len(shades)], LINES[number % len(LINES)]
             _draw_series(single, curve.steps, values, window, name, colour, *style)
         single.set_ylabel("各報酬の平均\nmean of each")
-        averaged = f"（太線は前後 {window} ステップの移動平均  thick: moving average）" if window else ""
+        averaged = f"\n（太線は前後 {window} ステップの移動平均  thick: moving average）" if window else ""
         single.set_xlabel("学習ステップ  training step" + averaged)
         single.xaxis.get_major_locator().set_params(integer=True)
         if curve.rewards:
             figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9)
         for axes in (total, single):
             axes.margins(y=0.15)
-        figure.savefig(png, format="png")
-        return png.getvalue()
+        return render(figure)
 
 
-def draw_accuracy(base: Summary, tuned: Summary) -> bytes:
+def draw_accuracy(base: Summary, tuned: Summary) -> Drawing:
     """Bars before and after, overall, text only and by year, each with its Wilson 95 % interval."""
     groups = [("全体\nall", base, tuned)]
     if base.text_only.n not in (0, base.n):
-        groups.append(("文字のみ\ntext only", base.text_only, tuned.text_only))
+        groups.append(("テキストのみ\ntext only", base.text_only, tuned.text_only))
     groups += [
         (str(year) if year else "年不明\nno year", tally, tuned.by_year[year])
         for year, tally in base.by_year.items()
         if tally.n
     ]
-    with _figure(3.6) as (figure, png):
+    with new_figure(3.2) as figure:
         axes = figure.subplots()
         for offset, label, colour, hatch, side in (
             (-0.2, "学習前 before", PALE, "", 1),
@@ -100,31 +88,7 @@ def draw_accuracy(base: Summary, tuned: Summary) -> bytes:
         axes.set_ylim(0, 100)
         axes.tick_params(axis="x", length=0, labelsize=9 if len(groups) < 8 else 7)
         axes.legend(loc="upper left", bbox_to_anchor=(0, 1.16), ncols=2, frameon=False)
-        figure.savefig(png, format="png")
-        return png.getvalue()
-
-
-@contextmanager
-def _figure(height_inches: float) -> Iterator[tuple[Figure, BytesIO]]:
-    settings = {
-        "font.family": FONTS,
-        "font.size": 10,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.edgecolor": GREY,
-        "axes.grid": True,
-        "axes.grid.axis": "y",
-        "axes.axisbelow": True,
-        "axes.labelcolor": INK,
-        "text.color": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "grid.color": "#e4e7eb",
-        "hatch.linewidth": 0.6,
-        "text.parse_math": False,  # a reward named a_$b$ is no formula
-    }
-    with matplotlib.rc_context(settings):
-        yield Figure(figsize=(WIDTH_INCHES, height_inches), dpi=DPI, layout="constrained"), BytesIO()
+        return render(figure)
 
 
 def _draw_series(

@@ -8,7 +8,8 @@ from matplotlib import font_manager
 from PIL import Image
 
 from medgrpo.evaluation.score import Summary, Tally
-from medgrpo.report.figures import FONTS, draw_accuracy, draw_learning_curve, read_learning_curve
+from medgrpo.report.figure_style import FONTS, Drawing
+from medgrpo.report.training_figures import draw_accuracy, draw_learning_curve, read_learning_curve
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +31,8 @@ def summary(correct: int, **more) -> Summary:
     return Summary(n=20, correct=correct, parse_failures=1, excluded=0, credited=0, **fields)
 
 
-def pixels(png: bytes) -> np.ndarray:
-    return np.asarray(Image.open(BytesIO(png)).convert("L"))
+def pixels(drawing: Drawing) -> np.ndarray:
+    return np.asarray(Image.open(BytesIO(drawing.png)).convert("L"))
 
 
 def test_the_curve_is_read_from_training_rows_alone():
@@ -71,7 +72,9 @@ def test_accuracy_figure_shows_the_gain():
 
 def test_no_bar_for_text_only_where_every_question_is(monkeypatch):
     drawn = []
-    monkeypatch.setattr("medgrpo.report.figures._draw_bars", lambda axes, xs, tallies, *_: drawn.append(tallies))
+    monkeypatch.setattr(
+        "medgrpo.report.training_figures._draw_bars", lambda axes, xs, tallies, *_: drawn.append(tallies)
+    )
     monkeypatch.setattr("matplotlib.axes.Axes.legend", lambda *_, **__: None)
     draw_accuracy(summary(4), summary(5))
     assert [t.n for t in drawn[0]] == [20, 8, 5, 10], "all, text only, no year, 2024; 2025 has none"
