@@ -1,5 +1,6 @@
 import platform
 import subprocess
+from importlib import metadata
 
 import torch
 
@@ -15,7 +16,9 @@ def test_versions_are_those_of_this_process():
     versions = collect_versions()
     assert versions["python"] == platform.python_version()
     assert versions["torch"] == torch.__version__
-    assert set(versions) == {"python", "medgrpo", "torch", "trl", "transformers", "platform"}
+    assert set(versions) >= {"python", "medgrpo", "torch", "trl", "transformers", "accelerate", "platform"}
+    for package in set(versions) - {"python", "platform"}:
+        assert versions[package] == metadata.version(package)
 
 
 def test_commit_of_a_checkout(tmp_path):

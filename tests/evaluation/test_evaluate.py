@@ -4,8 +4,12 @@ import time
 import pytest
 
 from medgrpo.errors import MedgrpoError
-from medgrpo.evaluation.evaluate import evaluate_loaded_model, evaluate_model
-from medgrpo.evaluation.load import load_model
+from medgrpo.evaluation.backend import Sampling
+from medgrpo.evaluation.choose_backend import open_backend
+from medgrpo.evaluation.evaluate import Share, evaluate, evaluate_in_memory
+from medgrpo.evaluation.generate import TransformersBackend
+from medgrpo.evaluation.load import ModelIdentity, load_model
+from medgrpo.evaluation.request import EvaluationRequest
 from medgrpo.evaluation.score import read_run
 from medgrpo.exams.question import Question
 
@@ -13,7 +17,6 @@ QUESTIONS = [
     Question(f"B{i}", "正解です" * i, {"a": "疾患", "b": "問題"}, [["a"]], exam="e", year=2020 + i % 2)
     for i in range(1, 6)
 ]
-SHORT = {"max_new_tokens": 8, "progress": False}
 
 
 @pytest.fixture
@@ -24,42 +27,171 @@ def checkpoint(model, tokenizer, tmp_path):
     return folder
 
 
-def test_a_saved_model_is_evaluated_into_a_run(checkpoint, model, tokenizer, tmp_path):
-    run = evaluate_model(str(checkpoint), QUESTIONS, tmp_path / "run", batch_size=2, seed=5, **SHORT)
-    assert run == read_run(tmp_path / "run")
-    assert [sample.id for sample in run.samples] == ["B1", "B2", "B3", "B4", "B5"]
-    assert run.run_info["model"] == str(checkpoint)
-    assert run.run_info["revision"] is None
-    assert run.run_info["seed"] == 5
-    sampling = run.run_info["sampling"]
-    assert (sampling["backend"], sampling["temperature"], sampling["max_new_tokens"]) == (
-        "transformers",
-        0.0,
-        8,
-    )
-    assert run.run_info["prompt_template"]["first_prompt"].endswith("<bos>assistant\n")
+class Scripted:
+    """A backend that answers what it is told, notes what it was asked, and fails at the end if told so."""
 
-    in_memory = evaluate_loaded_model(model, tokenizer, QUESTIONS, tmp_path / "run2", name="trained", **SHORT)
-    assert in_memory.samples == run.samples
+    def __init__(self, texts, sampling=None, fails=False, **settings):
+        self.texts, self.fails, self.asked = texts, fails, []
+        self.sampling = sampling or Sampling()
+        self.settings = {"backend": "scripted", "temperature": self.sampling.temperature, **settings}
+        self.placement = {"batch_size": 1}
+
+    def render(self, prompt):
+        return None
+
+    def complete(self, prompts):
+        self.asked += prompts
+        for name in prompts:
+            if name in self.texts:
+                yield name, self.texts[name]
+        if self.fails:
+            raise MedgrpoError("the server is gone")
+
+
+ANSWERS = {question.id: f"根拠。[ans]{'ab'[i % 2]}[/ans]" for i, question in enumerate(QUESTIONS)}
+MODEL = ModelIdentity("m", files="1")
+
+
+def run(backend, out_dir, **options):
+    return evaluate(backend, QUESTIONS, out_dir, **{"model": MODEL, "progress": False, **options})
+
+
+def test_a_saved_model_is_evaluated_into_a_run(checkpoint, model, tokenizer, tmp_path):
+    request = EvaluationRequest(model=str(checkpoint), max_new_tokens=8, batch_size=2, seed=5)
+    backend, identity = open_backend(request)
+    scored = run(backend, tmp_path / "run", model=identity)
+    assert scored == read_run(tmp_path / "run")
+    assert [path.name for path in sorted((tmp_path / "run").iterdir())] == ["run.json", "samples.jsonl"]
+    assert [sample.id for sample in scored.samples] == ["B1", "B2", "B3", "B4", "B5"]
+    info = scored.run_info
+    assert (info["model"], info["revision"], info["seed"], info["policy"]) == (str(checkpoint), None, 5, "board")
+    sampling = info["sampling"]
+    assert (sampling["backend"], sampling["temperature"], sampling["max_new_tokens"]) == ("transformers", 0.0, 8)
+    assert sampling["backend_version"] == info["versions"]["transformers"]
+    assert info["placement"] == {"batch_size": 2}
+    assert info["prompt_template"]["first_prompt"].endswith("<bos>assistant\n")
+    assert "[ans]" in info["prompt_template"]["number_instruction"]
+
+    in_memory = evaluate_in_memory(
+        TransformersBackend(model, tokenizer, Sampling(max_new_tokens=8)),
+        QUESTIONS,
+        tmp_path / "run2",
+        model=ModelIdentity("trained"),
+        progress=False,
+    )
+    assert in_memory.samples == scored.samples
     assert in_memory.run_info["model"] == "trained"
 
 
-def test_an_output_folder_that_cannot_be_written_is_found_out_before_generating(
-    model, tokenizer, tmp_path, monkeypatch
-):
+def test_an_output_folder_that_cannot_be_written_is_found_out_before_generating(tmp_path):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(type(model), "generate", lambda *_, **__: pytest.fail("generated first"))
+    backend = Scripted(ANSWERS)
     with pytest.raises(MedgrpoError, match="cannot be written"):
-        evaluate_loaded_model(model, tokenizer, QUESTIONS, tmp_path / "file" / "run", name="m", **SHORT)
+        run(backend, tmp_path / "file" / "run")
+    assert backend.asked == []
 
 
-def test_limit_keeps_the_first_questions(checkpoint, tmp_path):
-    run = evaluate_model(str(checkpoint), QUESTIONS, tmp_path / "run", limit=2, **SHORT)
-    assert [sample.id for sample in run.samples] == ["B1", "B2"]
-    with pytest.raises(MedgrpoError, match="limit"):
-        evaluate_model(str(checkpoint), QUESTIONS, tmp_path / "run", limit=0, **SHORT)
+def test_what_a_backend_gave_before_it_failed_is_not_asked_again(tmp_path):
+    first = Scripted(dict(list(ANSWERS.items())[:2]), fails=True)
+    with pytest.raises(MedgrpoError, match=r"server is gone \(2 of 5 completions are kept in .*partial"):
+        run(first, tmp_path)
+    second = Scripted(ANSWERS)
+    scored = run(second, tmp_path)
+    assert second.asked == ["B3", "B4", "B5"]
+    assert {sample.id: sample.completion for sample in scored.samples} == ANSWERS
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["run.json", "samples.jsonl"]
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize(
+    ("options", "backend", "told"),
+    [
+        ({}, {"sampling": Sampling(0.5)}, "sampling.temperature was 0.0, is now 0.5"),
+        ({}, {"sampling": Sampling(seed=1)}, "seed was 0, is now 1"),
+        ({"model": ModelIdentity("n", files="1")}, {}, "model was 'm', is now 'n'"),
+        ({"model": ModelIdentity("m", "abc", "1")}, {}, "revision was None, is now 'abc'"),
+        ({"model": ModelIdentity("m", files="2")}, {}, "files was '1', is now '2'"),
+        ({}, {"dtype": "bfloat16"}, "sampling.dtype was None, is now 'bfloat16'"),
+    ],
+)
+def test_other_settings_are_refused_and_named(finished, options, backend, told, tmp_path):
+    if finished:
+        run(Scripted(ANSWERS), tmp_path)
+    else:
+        with pytest.raises(MedgrpoError, match="kept"):
+            run(Scripted({"B1": "x"}, fails=True), tmp_path)
+    with pytest.raises(MedgrpoError) as refused:
+        run(Scripted(ANSWERS, **backend), tmp_path, **options)
+    assert told in str(refused.value)
+    assert "--overwrite" in str(refused.value)
+    anew = Scripted(ANSWERS, **backend)
+    run(anew, tmp_path, overwrite=True, **options)
+    assert len(anew.asked) == 5
+
+
+def test_other_prompts_are_refused_and_the_order_of_the_questions_is_free(tmp_path):
+    with pytest.raises(MedgrpoError, match="kept"):
+        run(Scripted({"B1": "x"}, fails=True), tmp_path)
+    with pytest.raises(MedgrpoError, match="prompts_sha256"):
+        evaluate(Scripted(ANSWERS), QUESTIONS[:4], tmp_path, model=MODEL, progress=False)
+    scored = evaluate(Scripted(ANSWERS), QUESTIONS[::-1], tmp_path, model=MODEL, progress=False)
+    assert [sample.id for sample in scored.samples] == ["B5", "B4", "B3", "B2", "B1"]
+    assert scored.samples[-1].completion == "x"
+
+
+def test_a_finished_run_is_only_scored_again_under_another_policy(tmp_path):
+    excluded = [Question(**{**q.to_json(), "scoring": "excluded"}) if q.id == "B1" else q for q in QUESTIONS]
+    board = evaluate(Scripted(ANSWERS), excluded, tmp_path, model=MODEL, progress=False)
+    silent = Scripted({})
+    key = evaluate(silent, excluded, tmp_path, model=MODEL, policy="key", progress=False)
+    assert silent.asked == []
+    assert [sum(s.counted for s in r.samples) for r in (board, key)] == [4, 5]
+    assert read_run(tmp_path).run_info["policy"] == "key"
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):
+    (tmp_path / "run.json").write_text('{"steps": 100}')
+    with pytest.raises(MedgrpoError, match="no schema"):
+        run(Scripted(ANSWERS), tmp_path)
+    assert (tmp_path / "run.json").read_text() == '{"steps": 100}'
+
+
+def test_processes_share_the_questions(tmp_path):
+    others = []
+
+    def gather(mine):
+        return [pair for part in (mine, *others) for pair in part]
+
+    shares = [Scripted(ANSWERS) for _ in range(2)]
+    keep = Share(1, 2, lambda mine: others.append(mine) or mine)
+    options = {"model": MODEL, "progress": False}
+    assert evaluate_in_memory(shares[1], QUESTIONS, tmp_path, share=keep, **options) is None
+    scored = evaluate_in_memory(shares[0], QUESTIONS, tmp_path, share=Share(0, 2, gather), **options)
+    assert [share.asked for share in shares] == [["B1", "B3", "B5"], ["B2", "B4"]]
+    assert {sample.id: sample.completion for sample in scored.samples} == ANSWERS
+
+
+def test_an_unknown_policy_is_found_out_before_generating(tmp_path):
+    backend = Scripted(ANSWERS)
+    with pytest.raises(MedgrpoError, match="'bord'"):
+        run(backend, tmp_path, policy="bord")
+    assert backend.asked == []
+
+
+def test_questions_that_cannot_be_evaluated_on(tmp_path):
     with pytest.raises(MedgrpoError, match="no questions"):
-        evaluate_model(str(checkpoint), [], tmp_path / "run", **SHORT)
+        evaluate(Scripted({}), [], tmp_path, model=MODEL)
+    with pytest.raises(MedgrpoError, match="B1"):
+        evaluate(Scripted({}), [QUESTIONS[0], QUESTIONS[0]], tmp_path, model=MODEL)
+
+
+def test_progress_goes_to_standard_error_and_counts_what_was_kept(tmp_path, capsys):
+    with pytest.raises(MedgrpoError, match="kept"):
+        run(Scripted({"B1": "x"}, fails=True), tmp_path)
+    run(Scripted(ANSWERS), tmp_path, progress=True)
+    captured = capsys.readouterr()
+    assert "1/5" in captured.err and "5/5" in captured.err
+    assert captured.out == ""
 
 
 @pytest.mark.parametrize(

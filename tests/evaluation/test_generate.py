@@ -6,7 +6,8 @@ import torch
 from transformers import GenerationConfig
 
 from medgrpo.errors import MedgrpoError
-from medgrpo.evaluation.generate import generate_completions
+from medgrpo.evaluation.backend import Sampling
+from medgrpo.evaluation.generate import TransformersBackend
 
 TEXTS = [
     "問題 a",
@@ -23,9 +24,12 @@ TEXTS = [
 PROMPTS = [[{"role": "user", "content": text}] for text in TEXTS]
 
 
-def generate(model, tokenizer, prompts=PROMPTS, **options):
-    settings = {"max_new_tokens": 24, "batch_size": 4, "progress": False, **options}
-    return generate_completions(model, tokenizer, prompts, **settings)
+def generate(model, tokenizer, prompts=PROMPTS, batch_size=4, **options):
+    """Completions in the order of `prompts`, whose ids are their places."""
+    sampling = Sampling(**{"max_new_tokens": 24, **options})
+    backend = TransformersBackend(model, tokenizer, sampling, batch_size)
+    texts = dict(backend.complete({str(i): prompt for i, prompt in enumerate(prompts)}))
+    return [texts[str(i)] for i in range(len(prompts))]
 
 
 def test_batches_of_one_and_eight_give_the_same_completions_in_order(model, tokenizer):
@@ -53,6 +57,39 @@ def test_sampling_repeats_by_seed_and_differs_between_seeds(model, tokenizer):
     assert generate(model, tokenizer, temperature=0.9, seed=1) == first
     assert generate(model, tokenizer, temperature=0.9, seed=2) != first
     assert first != generate(model, tokenizer)
+
+
+def test_a_sampled_completion_does_not_depend_on_its_batch(model, tokenizer):
+    """Each question's text follows from the seed and its id: an interrupted run ends as an unbroken one."""
+    model.double()  # float noise of the padding would turn a tie now and then
+    sampling = Sampling(0.9, 24, seed=3)
+    prompts = {text: prompt for text, prompt in zip(TEXTS, PROMPTS, strict=True)}
+    whole = dict(TransformersBackend(model, tokenizer, sampling, 10).complete(prompts))
+    assert len(set(whole.values())) == len(whole)
+    for size in (1, 3):
+        some = dict(list(prompts.items())[::-1][:7])
+        assert dict(TransformersBackend(model, tokenizer, sampling, size).complete(some)).items() <= whole.items()
+
+
+def test_sampling_follows_the_softmax(model, tokenizer):
+    """Frequencies of the first token against the model's own probabilities (chi-square, 3,000 draws)."""
+    from scipy.stats import chisquare
+
+    ids = tokenizer.apply_chat_template(PROMPTS[0], add_generation_prompt=True)["input_ids"]
+    model.eval()
+    with torch.no_grad():
+        probabilities = (model(torch.tensor([ids])).logits[0, -1].double() / 1.7).softmax(-1)
+    n = 3000
+    backend = TransformersBackend(model, tokenizer, Sampling(1.7, 1), 1000)
+    drawn = list(dict(backend.complete({str(i): PROMPTS[0] for i in range(n)})).values())
+    tokens = [token for token in range(len(probabilities)) if token not in tokenizer.all_special_ids]
+    counts = [drawn.count(tokenizer.decode([token])) for token in tokens]
+    expected = [float(probabilities[token]) * n for token in tokens]
+    rest = (n - sum(counts), n - sum(expected))  # special tokens, which are decoded as nothing
+    common = [(c, e) for c, e in zip([*counts, rest[0]], [*expected, rest[1]], strict=True) if e > 5]
+    common.append((n - sum(c for c, _ in common), n - sum(e for _, e in common)))
+    assert len(common) > 10
+    assert chisquare(*zip(*common, strict=True)).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
@@ -176,10 +213,3 @@ def test_odd_requests(model, tokenizer):
     tokenizer.chat_template = None
     with pytest.raises(MedgrpoError, match="chat template"):
         generate(model, tokenizer)
-
-
-def test_progress_goes_to_standard_error(model, tokenizer, capsys):
-    generate(model, tokenizer, progress=True)
-    captured = capsys.readouterr()
-    assert "10/10" in captured.err
-    assert captured.out == ""

@@ -4,7 +4,14 @@ from dataclasses import replace
 import pytest
 
 from medgrpo.errors import MedgrpoError
-from medgrpo.evaluation.score import read_completions, read_run, score_completions, score_file, summarise
+from medgrpo.evaluation.score import (
+    apply_policy,
+    read_completions,
+    read_run,
+    score_completions,
+    score_file,
+    summarise,
+)
 from medgrpo.exams.question import Question, write_questions
 
 CHOICES = {letter: f"選択肢{letter}" for letter in "abcde"}
@@ -58,6 +65,21 @@ def test_excluded_leaves_the_denominator_and_credited_is_right_for_everyone():
     assert (summary.text_only.n, summary.text_only.correct, summary.text_only.parse_failures) == (4, 2, 2)
 
 
+def test_the_policy_key_counts_every_question_by_its_key():
+    summary = summarise(score_completions(apply_policy(QUESTIONS, "key"), COMPLETIONS))
+    # A5 is right by its key and counted now; A6 is unreadable and no longer credited.
+    assert (summary.n, summary.correct, summary.parse_failures) == (6, 3, 2)
+    assert (summary.excluded, summary.credited) == (0, 0)
+    with pytest.raises(MedgrpoError, match="'bord': is none: board or key"):
+        apply_policy(QUESTIONS, "bord")
+
+
+def test_departments_are_told_with_their_denominators():
+    summary = summarise(score_completions(QUESTIONS, {**COMPLETIONS, "A1": "[ans]a[/ans]"}))
+    assert {name: (t.n, t.correct) for name, t in summary.by_department.items()} == {"内科": (1, 1)}
+    assert "100.0 % (1/1)  内科" in summary.describe()
+
+
 def test_a_run_with_nothing_counted_has_no_accuracy():
     summary = summarise(score_completions(QUESTIONS[4:5], {"A5": "[ans]b[/ans]"}))
     assert (summary.n, summary.accuracy, summary.format_compliance) == (0, None, None)
@@ -87,6 +109,7 @@ def test_score_file_writes_a_run_that_reads_back(tmp_path):
     assert list(fields) == [
         *("id", "completion", "parsed", "parse_failure", "correct", "contraindicated_chosen"),
         *("exam", "year", "department", "text_only", "points", "required", "scoring"),
+        *("contraindicated", "counted_only_if_right", "student_accuracy"),
     ]
 
 

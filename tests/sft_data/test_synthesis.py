@@ -131,11 +131,10 @@ def test_a_dead_endpoint_is_named(server, tmp_path):
     assert len(out.read_text(encoding="utf-8").splitlines()) == 2
 
 
-def test_a_stalled_endpoint_times_out(server, tmp_path, monkeypatch):
-    monkeypatch.setattr("medgrpo.sft_data.endpoint.RETRIES", 0)
+def test_a_stalled_endpoint_times_out(server, tmp_path):
     server.delay_s = 1.5
     with pytest.raises(MedgrpoError, match="no item is fit"):
-        build(server, tmp_path / "sft.jsonl", 2, timeout_s=0.5)
+        build(server, tmp_path / "sft.jsonl", 2, timeout_s=0.5, retries=0)
 
 
 def test_questions_of_the_evaluation_are_refused_with_their_ids(server, tmp_path):

@@ -1,12 +1,15 @@
 """A model's name becomes a model: a folder, the Hub, or the embedded one, with readable refusals."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import torch
@@ -22,45 +25,76 @@ from medgrpo.tiny import TINY, TINY_MODEL
 # Enough for a slow line, short enough that a machine without one says so at once.
 HUB_TIMEOUT_S = 10
 
+_MODEL_SUFFIXES = (".safetensors", ".bin", ".jinja", ".model")
+_MODEL_CONFIGS = ("config.json", "generation_config.json", "adapter_config.json", "tokenizer.json",
+                  "tokenizer_config.json")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ModelIdentity:
+    """Which model answered, as run.json says it."""
+
+    name: str
+    revision: str | None = None
+    """The commit on the Hub; None for a folder, a model in memory or one behind a server."""
+    files: str | None = None
+    """Hash of the names, sizes and times of a folder's model files; None where there is no folder."""
+
 
 def load_model(
-    model_name_or_path: str,
+    model_name_or_path: str, revision: str | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str | None]:
-    """Model, tokenizer and Hub revision (None for a folder).
+    """Model, tokenizer and Hub commit (None for a folder).
 
     In the weights' own dtype on the GPUs where there are any, and in float32 on a CPU. `tiny` is the embedded
     model. Raises `MedgrpoError` as `resolve_model` does, and for weights that can't be loaded.
     """
-    source, revision = resolve_model(model_name_or_path)
+    source, commit = resolve_model(model_name_or_path, revision)
     gpu = torch.cuda.is_available()
     with readable(source):
-        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=commit, trust_remote_code=False)
         model = AutoModelForCausalLM.from_pretrained(
             source,
-            revision=revision,
+            revision=commit,
             trust_remote_code=False,
             dtype="auto" if gpu else torch.float32,
             device_map="auto" if gpu else None,
         )
-    return model, tokenizer, revision
+    return model, tokenizer, commit
 
 
-def resolve_model(model_name_or_path: str) -> tuple[str, str | None]:
-    """Where a model is: (folder, None), or (name on the Hub, its commit), known to be there.
+def resolve_model(model_name_or_path: str, revision: str | None = None) -> tuple[str, str | None]:
+    """Where a model is: (folder, None), or (name on the Hub, the commit of `revision`), known to be there.
 
-    A model of the Hub in the local cache is taken at the commit that the cache has. Raises `MedgrpoError` for
-    a model that is not there; a folder that does not exist is never looked for on the network.
+    `revision` is a branch, a tag or a commit; None is the main branch. A model of the Hub in the local cache is
+    taken at the commit that the cache has for it. Raises `MedgrpoError` for a model or revision that is not
+    there, and for a revision of a folder; a folder that does not exist is never looked for on the network.
     """
     name = str(TINY_MODEL) if model_name_or_path == TINY else str(model_name_or_path)
     if _is_folder(name):
+        if revision not in (None, constants.DEFAULT_REVISION):
+            raise MedgrpoError(f"model {name}: is a folder, which has no revision {revision!r}: leave it out")
         return str(Path(name).expanduser()), None
     try:
-        cached = try_to_load_from_cache(name, "config.json")
+        cached = try_to_load_from_cache(name, "config.json", revision=revision)
     except HFValidationError as error:
         raise MedgrpoError(f"model {name!r}: neither a folder here nor a name on the Hub") from error
     if isinstance(cached, str):
         return name, Path(cached).parent.name  # .../snapshots/<commit>/config.json
-    return name, _ask_hub(name)
+    return name, _ask_hub(name, revision)
+
+
+def identify_model(model_name_or_path: str, revision: str | None = None) -> tuple[str, ModelIdentity]:
+    """Where a model is, and which it is; raises `MedgrpoError` as `resolve_model` does."""
+    source, commit = resolve_model(model_name_or_path, revision)
+    return source, ModelIdentity(model_name_or_path, commit, None if commit else _hash_files(Path(source)))
+
+
+def _hash_files(folder: Path) -> str:
+    """Changes when a checkpoint is written again; reads no weights, for which hundreds of GB would take hours."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in _MODEL_SUFFIXES or path.name in _MODEL_CONFIGS)
+    stamps = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()[:16]
 
 
 @contextmanager
@@ -90,22 +124,29 @@ def _is_folder(name: str) -> bool:
     return False
 
 
-def _ask_hub(name: str) -> str:
-    """The current commit of a Hub model, by one short request; raises where the Hub has or gives none."""
+def _ask_hub(name: str, revision: str | None) -> str:
+    """The commit of a Hub model's revision, by one short request; raises where the Hub has or gives none."""
     if is_offline_mode():
-        raise MedgrpoError(f"model {name}: no such folder, and not in the cache while HF_HUB_OFFLINE is set")
+        raise MedgrpoError(
+            f"model {name}{_at(revision)}: no such folder, and not in the cache while HF_HUB_OFFLINE is set"
+        )
     # Asked here first because the Hub's own client tries again for half a minute where there is no network.
-    request = Request(f"{constants.ENDPOINT}/api/models/{name}", headers=build_hf_headers())
+    at = f"/revision/{quote(revision, safe='')}" if revision else ""
+    request = Request(f"{constants.ENDPOINT}/api/models/{name}{at}", headers=build_hf_headers())
     try:
         with urlopen(request, timeout=HUB_TIMEOUT_S) as response:
             return json.load(response)["sha"]
     except HTTPError as error:
         raise MedgrpoError(
-            f"model {name}: no such folder, and the Hub does not give it (status {error.code}): check the "
-            "name, or log in where it is private"
+            f"model {name}{_at(revision)}: no such folder, and the Hub does not give it (status {error.code}): "
+            "check the name and revision, or log in where it is private"
         ) from error
     except (OSError, HTTPException, ValueError, KeyError) as error:
         raise MedgrpoError(
             f"model {name}: no such folder, and the Hub cannot be asked ({error}): check the path, or "
             "download the model first"
         ) from error
+
+
+def _at(revision: str | None) -> str:
+    return f" at {revision}" if revision else ""

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, get_args
@@ -42,6 +42,13 @@ class Sample:
     points: int
     required: bool
     scoring: Scoring
+    # Later fields: a run written before them is read with these values.
+    contraindicated: list[str] | None = None
+    """禁忌肢 that the question marks, sorted; None = not recorded."""
+    counted_only_if_right: bool = False
+    """Whether the question leaves the denominator of the pass line where the answer is wrong."""
+    student_accuracy: float | None = None
+    """The share of examinees who got the question right, 0 to 1; None = unknown."""
 
     @property
     def counted(self) -> bool:
@@ -188,10 +195,13 @@ def _read_run_info(path: Path) -> dict[str, Any]:
     return run_info
 
 
+# In a tuple of its own: thousands of lines are checked against it.
+_NEEDED = tuple(field.name for field in fields(Sample) if field.default is MISSING)
+
+
 def _find_faults(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    names = [f.name for f in fields(Sample)]
-    faults = [(name, "is missing: score the run again") for name in names if name not in record]
-    faults += [(name, "unknown field: score the run again") for name in record if name not in names]
+    faults = [(name, "is missing: score the run again") for name in _NEEDED if name not in record]
+    faults += [(name, "unknown field: score the run again") for name in record if name not in _SHAPES]
     faults += [
         (name, f"is {record[name]!r:.60}, has to be {wanted}")
         for name, (holds, wanted) in _SHAPES.items()
@@ -214,6 +224,10 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
 def _is_letters(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(letter, str) for letter in value)
 
@@ -232,4 +246,7 @@ _SHAPES = {
     "points": (_is_int, "a whole number"),
     "required": (_is_bool, "true or false"),
     "scoring": (lambda v: v in get_args(Scoring), " or ".join(get_args(Scoring))),
+    "contraindicated": (lambda v: v is None or _is_letters(v), "a list of letters or null"),
+    "counted_only_if_right": (_is_bool, "true or false"),
+    "student_accuracy": (lambda v: v is None or _is_share(v), "a share from 0 to 1 or null"),
 }

@@ -1,15 +1,19 @@
 """Completions become scored samples, and samples a summary.
 
-What counts, for every accuracy of this project:
+What counts, for every accuracy of this project, under the policy `board` (the default):
 - a question that the exam board *excluded* stays among the samples and leaves the denominator;
 - a question *credited* to everyone is right for everyone, whatever was answered;
 - a parse failure is a wrong answer, and is counted separately as well;
 - every question weighs 1, and the denominator `n` stands beside every share.
+
+Under the policy `key` the board's decisions are set aside: every question counts, by its key. Its samples say
+`scoring` "normal", so everything later counts them so, and a comparison with a run under `board` is refused.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal, get_args
 
 from medgrpo.answers import is_correct, parse_answer
 from medgrpo.errors import MedgrpoError
@@ -18,11 +22,15 @@ from medgrpo.evaluation.samples import Run, Sample, list_ids, read_run, write_ru
 from medgrpo.exams.jsonl import Problems, read_objects
 from medgrpo.exams.question import Question, read_questions
 
+Policy = Literal["board", "key"]
+
 __all__ = [
+    "Policy",
     "Run",
     "Sample",
     "Summary",
     "Tally",
+    "apply_policy",
     "read_completions",
     "read_run",
     "score_completions",
@@ -60,14 +68,20 @@ class Summary(Tally):
     by_year: dict[int, Tally]
     """Year -> tally, years rising; 0 is "year unknown". A year with every question excluded has n = 0."""
     text_only: Tally
+    by_department: dict[str, Tally] = field(default_factory=dict)
+    """Department -> tally, by name; a question without one is in none of them."""
 
     def describe(self) -> str:
-        """The run in a few lines, a denominator beside every share."""
+        """The run in a few lines, a denominator beside every share, and one short line a department."""
         rows = [("all", self), ("text only", self.text_only), *((str(year), t) for year, t in self.by_year.items())]
         lines = [
             f"{name:<10} {_percent(tally.accuracy)} right ({tally.correct}/{tally.n}), "
             f"{_percent(tally.format_compliance)} readable ({tally.parse_failures} parse failures, counted as wrong)"
             for name, tally in rows
+        ]
+        lines += [
+            f"  {_percent(tally.accuracy)} ({tally.correct}/{tally.n})  {name}"
+            for name, tally in self.by_department.items()
         ]
         if self.excluded or self.credited:
             lines.append(f"{self.excluded} excluded by the board (in no denominator), {self.credited} credited to all")
@@ -76,6 +90,13 @@ class Summary(Tally):
 
 def _percent(share: float | None) -> str:
     return "  n/a  " if share is None else f"{100 * share:5.1f} %"
+
+
+def apply_policy(questions: Sequence[Question], policy: Policy) -> list[Question]:
+    """The questions as `policy` counts them; raises `MedgrpoError` for a policy that does not exist."""
+    if policy not in get_args(Policy):
+        raise MedgrpoError(f"policy {policy!r}: is none: {' or '.join(get_args(Policy))}")
+    return [q if policy == "board" else replace(q, scoring="normal") for q in questions]
 
 
 def score_completions(questions: Sequence[Question], completions: Mapping[str, str]) -> list[Sample]:
@@ -106,6 +127,7 @@ def summarise(samples: Iterable[Sample]) -> Summary:
     samples = list(samples)
     total = _tally(samples)
     years = sorted({sample.year for sample in samples})
+    departments = sorted({sample.department for sample in samples if sample.department is not None})
     return Summary(
         n=total.n,
         correct=total.correct,
@@ -114,6 +136,7 @@ def summarise(samples: Iterable[Sample]) -> Summary:
         credited=sum(sample.scoring == "credited" for sample in samples),
         by_year={year: _tally(sample for sample in samples if sample.year == year) for year in years},
         text_only=_tally(sample for sample in samples if sample.text_only),
+        by_department={name: _tally(sample for sample in samples if sample.department == name) for name in departments},
     )
 
 
@@ -141,12 +164,12 @@ def read_completions(path: str | Path) -> dict[str, str]:
     return completions
 
 
-def score_file(completions: str | Path, questions: str | Path, out_dir: str | Path) -> Run:
+def score_file(completions: str | Path, questions: str | Path, out_dir: str | Path, policy: Policy = "board") -> Run:
     """`medgrpo score COMPLETIONS.jsonl --questions FILE.jsonl --out DIR`: score completions, without a model.
 
     Writes the two files of a run and returns it; model and sampling are unknown and recorded as null.
     """
-    samples = score_completions(read_questions(questions), read_completions(completions))
+    samples = score_completions(apply_policy(read_questions(questions), policy), read_completions(completions))
     run_info = build_run_info(
         model=None,
         revision=None,
@@ -155,6 +178,7 @@ def score_file(completions: str | Path, questions: str | Path, out_dir: str | Pa
         seed=None,
         completions=str(completions),
         questions=str(questions),
+        policy=policy,
     )
     return write_run(out_dir, samples, run_info)
 
@@ -175,6 +199,9 @@ def _score(question: Question, completion: str) -> Sample:
         points=question.points,
         required=question.required,
         scoring=question.scoring,
+        contraindicated=question.contraindicated,
+        counted_only_if_right=question.counted_only_if_right,
+        student_accuracy=question.student_accuracy,
     )
 
 

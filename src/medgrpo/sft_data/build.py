@@ -14,7 +14,7 @@ from medgrpo.exams.leakage import refuse_leaks
 from medgrpo.exams.question import Question
 from medgrpo.sft_data.endpoint import Endpoint
 from medgrpo.sft_data.filters import Item, filter_items
-from medgrpo.sft_data.journal import Journal
+from medgrpo.sft_data.journal import ReplyJournal
 from medgrpo.sft_data.parts import PARTS, STAGES, render_text, schema
 from medgrpo.sft_data.prompt_files import Prompts
 from medgrpo.sft_data.synthesis import finished_items, synthesise
@@ -75,7 +75,7 @@ def build_sft_data(
         "prompts": prompts.digest,
         "schemas": hashlib.sha256(json.dumps([schema(stage) for stage in STAGES]).encode()).hexdigest()[:16],
     }
-    with Journal(out.with_suffix(".journal.jsonl"), settings) as journal:
+    with ReplyJournal(out.with_suffix(".journal.jsonl"), settings) as journal:
         state = asyncio.run(_run(questions, prompts, endpoint, journal, concurrency, progress))
         kept, dropped = filter_items(finished_items(questions, journal), evaluation)
         account = Account(
@@ -108,7 +108,7 @@ async def _run(
     questions: Sequence[Question],
     prompts: Prompts,
     endpoint: Endpoint,
-    journal: Journal,
+    journal: ReplyJournal,
     concurrency: int,
     progress: bool,
 ) -> Any:

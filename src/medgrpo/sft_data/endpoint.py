@@ -1,17 +1,13 @@
 """One chat completion from an OpenAI-compatible endpoint, as an object that fits a JSON schema."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import openai
 
-from medgrpo.errors import MedgrpoError
-
-RETRIES = 4
-"""Of the client: connection errors, 408, 409, 429 and 5xx are tried again with growing pauses."""
+from medgrpo.chat_server import RETRIES, ChatServer
 
 # A request that is refused for what it is (a wrong model, a missing key) is refused for every question.
 FATAL = (
@@ -37,8 +33,7 @@ class Reply:
 class Endpoint:
     """A model behind an OpenAI-compatible server; the client retries by itself.
 
-    `api_key_env` names the environment variable of the API key; without it none is sent, whatever the
-    environment holds. Raises `MedgrpoError` where that variable is not set.
+    Raises `MedgrpoError` as `ChatServer` does.
     """
 
     def __init__(
@@ -51,16 +46,12 @@ class Endpoint:
         temperature: float = 0.7,
         seed: int = 0,
         timeout_s: float = 120.0,
+        retries: int = RETRIES,
     ) -> None:
-        self.base_url = base_url
+        self.server = ChatServer(base_url, api_key_env, timeout_s, retries)
         self.model = model
         self.options = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
-        self._client = openai.AsyncOpenAI(
-            base_url=base_url,
-            api_key=_read_key(api_key_env),
-            max_retries=RETRIES,
-            timeout=timeout_s,
-        )
+        self._client = openai.AsyncOpenAI(**self.server.client_options)
 
     async def ask(self, messages: Sequence[Mapping[str, str]], name: str, schema: Mapping[str, Any]) -> Reply:
         """One reply as an object of `schema`, all of whose fields are texts.
@@ -79,11 +70,11 @@ class Endpoint:
                 **self.options,
             )
         except FATAL as error:
-            raise MedgrpoError(f"{self.base_url}: refuses model {self.model!r} ({_first_line(error)})") from error
+            raise self.server.explain(error, f"refuses model {self.model!r}") from error
         except openai.APITimeoutError as error:
             raise ReplyFault("no reply in time") from error
         except openai.APIConnectionError as error:
-            raise MedgrpoError(f"{self.base_url}: cannot be reached ({error.__cause__ or error})") from error
+            raise self.server.explain(error, "cannot be reached") from error
         except openai.APIStatusError as error:
             raise ReplyFault(f"status {error.status_code}") from error
         except (openai.OpenAIError, ValueError) as error:
@@ -113,16 +104,3 @@ def _read(completion: Any, schema: Mapping[str, Any]) -> Reply:
     if not isinstance(value, dict) or not all(isinstance(value.get(field), str) for field in fields):
         raise ReplyFault("not the fields that were asked for")
     return Reply({field: value[field] for field in fields}, *tokens)
-
-
-def _read_key(name: str | None) -> str:
-    """The key; a word that is none where no variable is named, for the client would take OPENAI_API_KEY itself."""
-    if name is None:
-        return "none"
-    if not os.environ.get(name):
-        raise MedgrpoError(f"api_key_env: there is no environment variable {name}, or it is empty")
-    return os.environ[name]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -11,7 +11,7 @@ from medgrpo.errors import MedgrpoError
 from medgrpo.exams.question import Question
 from medgrpo.sft_data.endpoint import Endpoint, Reply, ReplyFault
 from medgrpo.sft_data.filters import Item
-from medgrpo.sft_data.journal import Journal
+from medgrpo.sft_data.journal import ReplyJournal
 from medgrpo.sft_data.parts import QUESTION_FIELD, STAGES, schema
 from medgrpo.sft_data.prompt_files import Prompts
 
@@ -32,7 +32,7 @@ async def synthesise(
     questions: Sequence[Question],
     prompts: Prompts,
     endpoint: Endpoint,
-    journal: Journal,
+    journal: ReplyJournal,
     *,
     concurrency: int = 16,
     progress: bool = True,
@@ -62,7 +62,7 @@ async def synthesise(
                 in_a_row += 1
                 if in_a_row >= FAULTS_IN_A_ROW:
                     raise MedgrpoError(
-                        f"{endpoint.base_url}: {in_a_row} replies in a row could not be used (the last: {fault}): "
+                        f"{endpoint.server.base_url}: {in_a_row} replies in a row could not be used (last: {fault}): "
                         "look at the server's log; started again, the same command goes on from here"
                     ) from fault
                 raise
@@ -93,7 +93,7 @@ async def synthesise(
     return state
 
 
-def finished_items(questions: Sequence[Question], journal: Journal) -> list[Item]:
+def finished_items(questions: Sequence[Question], journal: ReplyJournal) -> list[Item]:
     """The items that have both stages, in the order of the questions."""
     items = []
     for question in questions:
