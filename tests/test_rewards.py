@@ -6,7 +6,7 @@ import math
 import pytest
 
 from medgrpo.errors import MedgrpoError
-from medgrpo.rewards import REWARD_WEIGHTS, REWARDS, chinese, get_reward_funcs, japanese, ophtho
+from medgrpo.rewards import REWARD_WEIGHTS, REWARDS, chinese, get_reward_funcs, japanese, length, ophtho
 
 
 def as_messages(text: str) -> list[dict[str, str]]:
@@ -32,7 +32,8 @@ ROWS = [
 
 
 @pytest.mark.parametrize("shape", [str, as_messages])
-@pytest.mark.parametrize("name", list(REWARDS))
+# `length` and `consensus` follow from the texts alone: test_length_counts_characters, test_consensus.py.
+@pytest.mark.parametrize("name", ["ophtho", "chinese", "japanese"])
 def test_values(name: str, shape) -> None:
     rewards = REWARDS[name](
         prompts=["質問"] * len(ROWS),
@@ -52,6 +53,10 @@ def test_the_last_message_counts_and_an_empty_one_says_nothing() -> None:
     assert ophtho(completions=[talk, silent, []], answer=[[["a"]]] * 3) == [1.0, 0.0, 0.0]
     assert japanese(completions=[talk, silent, []]) == [1.0, 0.0, 0.0]
     assert chinese(completions=[]) == []
+
+
+def test_length_counts_characters() -> None:
+    assert length(completions=["答えはa。[ans]a[/ans]", "", as_messages("発熱")]) == [17.0, 0.0, 2.0]
 
 
 def test_a_missing_column_is_named() -> None:
@@ -86,8 +91,8 @@ def test_bad_names_say_what_is_known(names: list[str], message: str) -> None:
 
 
 def test_registry_is_whole() -> None:
-    assert REWARD_WEIGHTS == {"ophtho": 1.5, "chinese": 1.0, "japanese": 1.0}
+    assert REWARD_WEIGHTS == {"ophtho": 1.5, "chinese": 1.0, "japanese": 1.0, "length": 1.0, "consensus": 1.0}
     for name, reward in REWARDS.items():
         assert reward.__name__ == name  # TRL logs rewards/{__name__}/mean
         assert inspect.getdoc(reward)
-        assert all(name in row[2] for row in ROWS)
+        assert name in ROWS[0][2] or name in ("length", "consensus")

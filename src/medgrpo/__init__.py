@@ -4,13 +4,26 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
+    "CHORDConfig": "medgrpo.trainers.chord_config",
+    "CHORDTrainer": "medgrpo.trainers.chord",
     "MedGRPOConfig": "medgrpo.trainers.config",
     "MedGRPOTrainer": "medgrpo.trainers.base",
     "GSPOConfig": "medgrpo.trainers.gspo_config",
     "GSPOTrainer": "medgrpo.trainers.gspo",
+    "MOGRPOConfig": "medgrpo.trainers.mo_grpo_config",
+    "MOGRPOTrainer": "medgrpo.trainers.mo_grpo",
 }
 
-__all__ = ["GSPOConfig", "GSPOTrainer", "MedGRPOConfig", "MedGRPOTrainer"]
+__all__ = [
+    "CHORDConfig",
+    "CHORDTrainer",
+    "GSPOConfig",
+    "GSPOTrainer",
+    "MOGRPOConfig",
+    "MOGRPOTrainer",
+    "MedGRPOConfig",
+    "MedGRPOTrainer",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,8 @@
 """Reward functions by name, as TRL's GRPOTrainer calls them.
 
 A reward takes `completions` (strings, or message lists whose last message is the completion) and the
-dataset's columns as keywords, and returns one float a completion. Adding a reward is a function, its entry
-in `REWARDS`, its weight in `REWARD_WEIGHTS`, and a row in the tests.
+dataset's columns as keywords, and returns one float a completion, None where it abstains. Adding a reward is a
+function, its entry in `REWARDS`, its weight in `REWARD_WEIGHTS`, and a row in the tests.
 """
 
 import difflib
@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from medgrpo.answers import is_correct, parse_answer
+from medgrpo.consensus import Utility, chrf, gather_rows, mean_utilities
 from medgrpo.errors import MedgrpoError
 from medgrpo.japanese import chinese_rule, is_japanese
 
 Completion = str | Sequence[Mapping[str, Any]]
-RewardFunc = Callable[..., list[float]]
+RewardFunc = Callable[..., list[float] | list[float | None]]
 
 
 def ophtho(
@@ -39,7 +40,7 @@ def ophtho(
             'answers, such as [["a", "c"]]); add it or leave this reward out'
         )
     return [
-        float(is_correct(parse_answer(_text(completion)), _check_key(key, row)))
+        float(is_correct(parse_answer(completion_text(completion)), _check_key(key, row)))
         for row, (completion, key) in enumerate(zip(completions, answer, strict=True))
     ]
 
@@ -50,7 +51,7 @@ def chinese(completions: Sequence[Completion], **columns: Any) -> list[float]:
     The first recipe's rule exactly (「。」 ends a sentence; see `medgrpo.japanese.chinese_rule` for its known
     mistakes), kept so that its runs can be repeated. It reads the whole completion, tags included.
     """
-    return [float(chinese_rule(_text(completion))) for completion in completions]
+    return [float(chinese_rule(completion_text(completion))) for completion in completions]
 
 
 def japanese(completions: Sequence[Completion], **columns: Any) -> list[float]:
@@ -59,13 +60,47 @@ def japanese(completions: Sequence[Completion], **columns: Any) -> list[float]:
     The intent of `chinese` without its mistakes; the rules and their reasons stand in
     `medgrpo.japanese.is_japanese`. A bare `[ans]a[/ans]` says nothing in Japanese and earns 0.0.
     """
-    return [float(is_japanese(_text(completion))) for completion in completions]
+    return [float(is_japanese(completion_text(completion))) for completion in completions]
 
 
-REWARDS: dict[str, RewardFunc] = {"ophtho": ophtho, "chinese": chinese, "japanese": japanese}
+def length(completions: Sequence[Completion], **columns: Any) -> list[float]:
+    """Return each completion's number of characters, tags included.
 
-# The first recipe's weights; `japanese` stands in for `chinese` and takes its weight.
-REWARD_WEIGHTS: dict[str, float] = {"ophtho": 1.5, "chinese": 1.0, "japanese": 1.0}
+    Its spread is many times that of a reward between 0 and 1, so next to another reward it wants MO-GRPO or a
+    small weight.
+    """
+    return [float(len(completion_text(completion))) for completion in completions]
+
+
+def make_consensus(utility: Utility) -> RewardFunc:
+    """Build C-GRPO's reward from a utility of two texts: `utility(completion, other)`, higher where they agree.
+
+    A completion earns its mean utility against the other completions of its group, itself left out, wherever
+    those are: the processes of a distributed run exchange theirs. One that has no others abstains (None).
+    """
+
+    def consensus(completions: Sequence[Completion], prompts: Sequence[Any], **columns: Any) -> list[float | None]:
+        """Return each completion's mean utility against the others to the same prompt, None where there are none."""
+        rows, mine = gather_rows(
+            [(repr(prompt), completion_text(text)) for prompt, text in zip(prompts, completions, strict=True)]
+        )
+        return mean_utilities([text for _, text in rows], [prompt for prompt, _ in rows], mine, utility)
+
+    return consensus
+
+
+consensus = make_consensus(chrf)
+
+REWARDS: dict[str, RewardFunc] = {
+    "ophtho": ophtho,
+    "chinese": chinese,
+    "japanese": japanese,
+    "length": length,
+    "consensus": consensus,
+}
+
+# The first recipe's weights; `japanese` stands in for `chinese` and takes its weight. The others are ours.
+REWARD_WEIGHTS: dict[str, float] = {"ophtho": 1.5, "chinese": 1.0, "japanese": 1.0, "length": 1.0, "consensus": 1.0}
 
 
 def get_reward_funcs(names: Iterable[str]) -> list[RewardFunc]:
@@ -90,7 +125,7 @@ def get_reward_funcs(names: Iterable[str]) -> list[RewardFunc]:
     return [REWARDS[name] for name in names]
 
 
-def _text(completion: Completion) -> str:
+def completion_text(completion: Completion) -> str:
     """The completion's text: itself, or its last message's content (empty where a message has none)."""
     if isinstance(completion, str):
         return completion

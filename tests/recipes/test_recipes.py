@@ -10,16 +10,26 @@ import pytest
 import yaml
 from transformers import AutoModelForCausalLM
 
-from medgrpo import GSPOConfig, MedGRPOConfig
+from medgrpo import CHORDConfig, GSPOConfig, MedGRPOConfig, MOGRPOConfig
 from medgrpo.cli import main
 from medgrpo.evaluation.samples import pair_outcomes, read_run
 from medgrpo.exams.question import read_questions
-from medgrpo.experiment.arguments import parse_arguments
+from medgrpo.experiment.arguments import ExamArguments, parse_arguments
+from medgrpo.experiment.chord_show import CHORDExamArguments
+from medgrpo.experiment.reward_gains import MOGRPOExamArguments
+from medgrpo.report.reward_gains import read_reward_gains
 from medgrpo.statistics import compare_paired
 from medgrpo.trainers.run_log import read_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = {"grpo": MedGRPOConfig, "gspo": GSPOConfig}
+# Method -> the classes that its recipe reads its options into.
+METHODS = {
+    "grpo": (MedGRPOConfig, ExamArguments),
+    "gspo": (GSPOConfig, ExamArguments),
+    "chord": (CHORDConfig, CHORDExamArguments),
+    "mo_grpo": (MOGRPOConfig, MOGRPOExamArguments),
+}
 CONFIGS = sorted((ROOT / "recipes" / "configs").glob("*.yaml"))
 
 
@@ -57,6 +67,40 @@ def test_without_arguments_it_learns_and_says_so(recipe: str, tmp_path: Path) ->
     assert main(["evaluate", "--model", str(run), "--questions", "mini_exam", "--years", "2023-2026",
                  "--max-new-tokens", "24", "--batch-size", "64", "--out", str(out)]) == 0  # fmt: skip
     assert [s.completion for s in read_run(out).samples] == [s.completion for s in after.samples]
+
+
+def test_mo_grpo_without_arguments_shows_what_each_reward_gained(tmp_path: Path) -> None:
+    done = launch("mo_grpo", folder=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    run = tmp_path / "runs" / "mo_grpo_tiny"
+    # The log and the table say the same: `length` had the advantage under GRPO, half of it under MO-GRPO.
+    grpo, mo_grpo = read_reward_gains(read_metrics(run / "grpo")), read_reward_gains(read_metrics(run))
+    assert grpo["length"].share > 0.9
+    assert 0.4 < mo_grpo["length"].share_varying < 0.6
+    assert mo_grpo["ophtho"].end > grpo["ophtho"].end
+    assert mo_grpo["length"].end > mo_grpo["length"].start
+    line = next(line for line in done.stdout.splitlines() if line.startswith("ophtho "))
+    shown = [f"{grpo['ophtho'].start:.3g}", f"{grpo['ophtho'].end:.3g}", f"{mo_grpo['ophtho'].end:.3g}"]
+    assert line.split()[-3:] == shown
+    assert (run / "reward_gains.png").read_bytes().startswith(b"\x89PNG")
+    # Both from the same start: the first rollouts are the same.
+    first = [read_metrics(folder)[0]["rewards/length/mean"] for folder in (run, run / "grpo")]
+    assert first[0] == first[1]
+    # The report and the samples are the MO-GRPO run's.
+    _, was, now = pair_outcomes(read_run(run / "before"), read_run(run / "after"))
+    paired = compare_paired(was, now)
+    assert paired.c > paired.b
+    assert "McNemar exact p = " in done.stdout
+
+
+def test_mo_grpo_alone_trains_no_second_model(tmp_path: Path) -> None:
+    options = ["--against_grpo", "false", "--max_steps", "2", "--output_dir", "run", "--reward_funcs", "ophtho"]
+    options += ["consensus", "--advantage", "gdpo", "--adapt_reward_weights", "true"]
+    done = launch("mo_grpo", *options, folder=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert not (tmp_path / "run" / "grpo").exists()
+    assert "share of the advantage" not in done.stdout
+    assert "rewards/consensus/weight" in read_metrics(tmp_path / "run")[0]
 
 
 def test_no_held_out_question_reaches_the_trainer(tmp_path: Path) -> None:
@@ -110,11 +154,12 @@ def test_real_exam_years_2018_to_2021_trained_and_2022_scored(data_dir: Path, tm
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_configuration_file_is_accepted_by_its_method(path: Path) -> None:
-    config_class = RECIPES[path.stem.split("_")[1]]
-    exam, config, model = parse_arguments(config_class, path, ["--config", str(path)])
+    method = "_".join(path.stem.split("_")[1:-1])  # model, method, place
+    config_class, exam_class = METHODS[method]
+    exam, config, model = parse_arguments(config_class, path, ["--config", str(path)], exam_class)
     assert isinstance(config, config_class)
-    assert config.reward_weights == [1.5, 1.0]
     written = yaml.safe_load(path.read_text())
+    assert config.reward_weights == written.get("reward_weights", [1.5, 1.0])
     for name, value in written.items():
         holder = next(part for part in (exam, config, model) if name in part.__dataclass_fields__)
         assert getattr(holder, name) == value or isinstance(value, str)

@@ -3,43 +3,19 @@
 from collections.abc import Callable
 
 import pytest
-import torch
 from datasets import Dataset
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Split
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
-
-LETTERS = "abcdefghijklmnopqrstuvwxyz "
+from small_model import LETTERS, build_model, build_tokenizer
+from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 
 @pytest.fixture
 def tokenizer() -> PreTrainedTokenizerFast:
-    words = ["<pad>", "<eos>", *LETTERS]
-    inner = Tokenizer(WordLevel({word: index for index, word in enumerate(words)}, unk_token=" "))
-    inner.pre_tokenizer = Split("", "isolated")
-    return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="<pad>", eos_token="<eos>")
+    return build_tokenizer()
 
 
 @pytest.fixture
 def make_model(tokenizer: PreTrainedTokenizerFast) -> Callable[[], Qwen3ForCausalLM]:
-    def make() -> Qwen3ForCausalLM:
-        torch.manual_seed(7)
-        config = Qwen3Config(
-            vocab_size=len(tokenizer),
-            hidden_size=16,
-            intermediate_size=32,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            head_dim=8,
-            bos_token_id=None,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-        return Qwen3ForCausalLM(config)
-
-    return make
+    return lambda: build_model(tokenizer)
 
 
 @pytest.fixture

@@ -4,10 +4,11 @@ import sys
 
 import torch
 from datasets import Dataset
-from example_rewards import share_of_vowels
+from example_rewards import hash_reward, share_of_vowels
 from transformers import AutoTokenizer
 
-from medgrpo import GSPOConfig, GSPOTrainer, MedGRPOConfig, MedGRPOTrainer
+from medgrpo import GSPOConfig, GSPOTrainer, MedGRPOConfig, MedGRPOTrainer, MOGRPOConfig, MOGRPOTrainer
+from medgrpo.rewards import consensus
 
 LENGTHS = (3, 5, 8, 6)
 
@@ -17,7 +18,8 @@ def scripted_rollouts(prompts: list[str], trainer: MedGRPOTrainer) -> dict[str, 
     tokenizer = trainer.processing_class
     prompt_ids = [tokenizer(prompt)["input_ids"] for prompt in prompts]
     completion_ids = []
-    for row, ids in enumerate(prompt_ids):
+    first = trainer.accelerator.process_index * len(prompts)  # a group may lie on two processes
+    for row, ids in enumerate(prompt_ids, first):
         generator = torch.Generator().manual_seed(1000 * sum(ids) + row % trainer.num_generations)
         length = LENGTHS[row % trainer.num_generations]
         completion_ids.append(torch.randint(2, len(tokenizer), (length,), generator=generator).tolist())
@@ -26,14 +28,17 @@ def scripted_rollouts(prompts: list[str], trainer: MedGRPOTrainer) -> dict[str, 
 
 def main() -> None:
     name, folder, model, batch = sys.argv[1:]
-    trainer_class, config_class, changes = {
-        "grpo": (MedGRPOTrainer, MedGRPOConfig, {}),
-        "gspo": (GSPOTrainer, GSPOConfig, {"epsilon": 0.01, "epsilon_high": 0.02}),
+    adapting = {"adapt_reward_weights": True, "reward_weight_window": 2}
+    trainer_class, config_class, rewards, changes = {
+        "grpo": (MedGRPOTrainer, MedGRPOConfig, [share_of_vowels], {}),
+        "gspo": (GSPOTrainer, GSPOConfig, [share_of_vowels], {"epsilon": 0.01, "epsilon_high": 0.02}),
+        "mo_grpo": (MOGRPOTrainer, MOGRPOConfig, [share_of_vowels, hash_reward], {}),
+        "consensus": (MOGRPOTrainer, MOGRPOConfig, [consensus, hash_reward], adapting),
     }[name]
     trainer = trainer_class(
         model=model,
         processing_class=AutoTokenizer.from_pretrained(model),
-        reward_funcs=share_of_vowels,
+        reward_funcs=rewards,
         rollout_func=scripted_rollouts,
         train_dataset=Dataset.from_dict({"prompt": [f"question {letter}" for letter in "abcdefghijklmnop"]}),
         args=config_class(

@@ -17,6 +17,7 @@ from trl import ModelConfig, TrlParser
 from medgrpo.errors import MedgrpoError
 from medgrpo.rewards import REWARD_WEIGHTS, get_reward_funcs
 from medgrpo.trainers.config import MedGRPOConfig
+from medgrpo.trainers.reward_calls import RewardError
 
 
 @dataclass
@@ -29,6 +30,10 @@ class ExamArguments:
     )
     train_years: str | None = field(default=None, metadata={"help": "Years to train on, e.g. 2018-2021."})
     eval_years: str | None = field(default=None, metadata={"help": "Years held out, e.g. 2022."})
+    near_duplicates: str = field(
+        default="leave_out",
+        metadata={"help": "Training questions nearly the same as held-out ones: leave_out, refuse or keep."},
+    )
     reward_funcs: list[str] = field(
         default_factory=lambda: ["ophtho", "japanese"],
         metadata={"help": "Rewards by name; each has its own weight unless reward_weights says otherwise."},
@@ -43,7 +48,10 @@ Arguments = tuple[ExamArguments, MedGRPOConfig, ModelConfig]
 
 
 def parse_arguments(
-    config_class: type[MedGRPOConfig], default_config: Path, arguments: Sequence[str] | None = None
+    config_class: type[MedGRPOConfig],
+    default_config: Path,
+    arguments: Sequence[str] | None = None,
+    exam_class: type[ExamArguments] = ExamArguments,
 ) -> Arguments:
     """Read `--config FILE.yaml` and `--field value`; the command line wins.
 
@@ -51,20 +59,10 @@ def parse_arguments(
     Raises `MedgrpoError` for a file that can't be read, an unknown key (with the closest known one), a value
     that doesn't fit, a setting that the method refuses, and an option that needs a GPU where there is none.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    given = _split_equals(given)
+    given = _split_equals(list(sys.argv[1:] if arguments is None else arguments))
     if "--config" not in given and "--model_name_or_path" not in given and "--help" not in given:
         given = ["--config", str(default_config), *given]
-    parser = _Parser((ExamArguments, config_class, ModelConfig))
-    if "--config" in given:
-        _check_config(given, {action.dest for action in parser._actions})
-    try:
-        with warnings.catch_warnings():
-            # TRL sets this field itself, so the user can do nothing about the warning.
-            warnings.filterwarnings("ignore", message="`gradient_checkpointing` is deprecated")
-            exam, config, model = parser.parse_args_and_config(given)
-    except (ValueError, TypeError) as error:
-        raise MedgrpoError(_explain(str(error), parser)) from error
+    exam, config, model = parse_dataclasses((exam_class, config_class, ModelConfig), given)
     if model.model_name_or_path is None:
         raise MedgrpoError("model_name_or_path is missing: name a model folder, a model of the Hub, or `tiny`")
     _weigh_rewards(exam, config)
@@ -73,13 +71,32 @@ def parse_arguments(
     return exam, config, model
 
 
+def parse_dataclasses(classes: tuple[type, ...], arguments: Sequence[str] | None = None) -> tuple[Any, ...]:
+    """Read one instance of each dataclass from `--config FILE.yaml` and `--field value`; the command line wins.
+
+    Raises `MedgrpoError` for a file that can't be read, an unknown key (with the closest known one), and a
+    value that doesn't fit or that a class refuses.
+    """
+    given = _split_equals(list(sys.argv[1:] if arguments is None else arguments))
+    parser = _Parser(classes)
+    if "--config" in given:
+        _check_config(given, {action.dest for action in parser._actions})
+    try:
+        with warnings.catch_warnings():
+            # TRL sets this field itself, so the user can do nothing about the warning.
+            warnings.filterwarnings("ignore", message="`gradient_checkpointing` is deprecated")
+            return parser.parse_args_and_config(given)
+    except (ValueError, TypeError) as error:
+        raise MedgrpoError(_explain(str(error), parser)) from error
+
+
 def run(main: Callable[[], None]) -> NoReturn:
     """Run a recipe's `main` and exit: 0 when done, 2 with one line on standard error for the user's mistakes."""
     try:
         main()
     except MedgrpoError as error:
-        # Each process stops, the first one says why.
-        if _is_first_process():
+        # Each process stops, the first one says why, unless another alone knows.
+        if _is_first_process() or isinstance(error, RewardError):
             print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     raise SystemExit(0)

@@ -19,10 +19,15 @@ def find_model(
     """What the trainer needs of the model: its place, its tokenizer, and LoRA's settings with `--use_peft`.
 
     How to load it (dtype, float32 by default, attention, revision) goes to `config.model_init_kwargs`, so that
-    TRL loads the reference model of the KL term likewise. Raises `MedgrpoError` for a model that is not there
-    or can't be read, one without a chat template, and for `use_peft` without the package peft.
+    TRL loads the reference model of the KL term likewise. `arguments.model_revision` becomes the commit that it
+    stands for, None for a folder, so that every record names what was really used. Raises `MedgrpoError` for a
+    model or revision that is not there or can't be read, one without a chat template, and for `use_peft`
+    without the package peft.
     """
-    source, revision = resolve_model(arguments.model_name_or_path)
+    given = dict(config.model_init_kwargs or {})
+    wanted = given.pop("revision", arguments.model_revision)
+    source, revision = resolve_model(arguments.model_name_or_path, wanted)
+    arguments.model_revision = revision
     with readable(source):
         AutoConfig.from_pretrained(source, revision=revision)
         tokenizer = AutoTokenizer.from_pretrained(source, revision=revision)
@@ -36,7 +41,6 @@ def find_model(
     quantization = get_quantization_config(arguments)
     if quantization is not None:
         options["quantization_config"] = quantization
-    given = config.model_init_kwargs or {}
     config.model_init_kwargs = {**{k: v for k, v in options.items() if v is not None}, **given}
     try:
         return source, tokenizer, get_peft_config(arguments)

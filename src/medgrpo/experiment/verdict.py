@@ -7,12 +7,12 @@ from typing import Any
 from accelerate.utils import gather_object
 from trl import ModelConfig
 
-from medgrpo.evaluation.evaluate import sampling_info
-from medgrpo.evaluation.generate import generate_completions
-from medgrpo.evaluation.run_info import build_run_info
-from medgrpo.evaluation.samples import Run, pair_outcomes, write_run
-from medgrpo.evaluation.score import Summary, score_completions, summarise
-from medgrpo.exams.prompts import build_prompt
+from medgrpo.evaluation.backend import Sampling
+from medgrpo.evaluation.evaluate import Share, evaluate_in_memory
+from medgrpo.evaluation.generate import TransformersBackend
+from medgrpo.evaluation.load import ModelIdentity
+from medgrpo.evaluation.samples import Run, pair_outcomes
+from medgrpo.evaluation.score import Summary, summarise
 from medgrpo.experiment.arguments import ExamArguments
 from medgrpo.experiment.exam import Exam
 from medgrpo.report.training_report import write_training_report
@@ -37,32 +37,22 @@ class Experiment:
         """
         trainer, arguments = self.trainer, self.arguments
         accelerator = trainer.accelerator
-        mine = self.exam.held_out[accelerator.process_index :: accelerator.num_processes]
-        model = accelerator.unwrap_model(trainer.model)
-        options = {
-            "max_new_tokens": arguments.eval_max_new_tokens or trainer.args.max_completion_length,
-            "batch_size": arguments.eval_batch_size,
-            "temperature": 0.0,
-        }
-        texts = generate_completions(
-            model,
-            trainer.processing_class,
-            [build_prompt(question) for question in mine],
-            progress=accelerator.is_main_process,
-            **options,
-        )
-        pairs = [(question.id, text) for question, text in zip(mine, texts, strict=True)]
-        completions = dict(gather_object(pairs))
-        if not accelerator.is_main_process:
-            return None
-        run_info = build_run_info(
-            model=f"{self.model.model_name_or_path} ({name} {self.method})",
-            revision=self.model.model_revision,
-            **sampling_info(model, trainer.processing_class, self.exam.held_out[0], **options),
+        sampling = Sampling(
+            max_new_tokens=arguments.eval_max_new_tokens or trainer.args.max_completion_length,
             seed=trainer.args.seed,
         )
-        samples = score_completions(self.exam.held_out, completions)
-        return write_run(self.folder / name, samples, run_info)
+        return evaluate_in_memory(
+            TransformersBackend(
+                accelerator.unwrap_model(trainer.model),
+                trainer.processing_class,
+                sampling,
+                arguments.eval_batch_size,
+            ),
+            self.exam.held_out,
+            self.folder / name,
+            model=ModelIdentity(f"{self.model.model_name_or_path} ({name} {self.method})", self.model.model_revision),
+            share=Share(accelerator.process_index, accelerator.num_processes, gather_object),
+        )
 
     def conclude(self, before: Run | None, after: Run | None) -> None:
         """Print the verdict and write the report, on the first process."""

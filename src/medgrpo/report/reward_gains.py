@@ -67,7 +67,9 @@ def draw_reward_gains(runs: Mapping[str, Metrics]) -> Drawing:
             for number, (method, metrics) in enumerate(runs.items()):
                 steps, values = zip(*_series(metrics, f"rewards/{name}/mean"), strict=True)
                 reach = len(values) // 20 + 1
-                near = [values[max(0, i - reach) : i + reach + 1] for i in range(len(values))]
+                # Narrower towards both ends, so that a line starts and ends where the run does.
+                reaches = [min(reach, i, len(values) - 1 - i) for i in range(len(values))]
+                near = [values[i - r : i + r + 1] for i, r in enumerate(reaches)]
                 look = stroke(number)
                 axes.plot(steps, values, look.line, color=look.colour, alpha=0.25, linewidth=0.8)
                 axes.plot(

@@ -4,14 +4,17 @@ from typing import Any
 
 import torch
 from transformers import ProgressCallback
-from trl import GRPOTrainer
 
 from medgrpo.trainers.config import MedGRPOConfig
+from medgrpo.trainers.diagnostics import Diagnostics
 from medgrpo.trainers.progress import RewardProgress
+from medgrpo.trainers.resumable import ResumableGRPOTrainer
+from medgrpo.trainers.reward_calls import checked, refuse_infinite
+from medgrpo.trainers.reward_diagnostics import trl_contributions
 from medgrpo.trainers.run_log import RunLog
 
 
-class MedGRPOTrainer(GRPOTrainer):
+class MedGRPOTrainer(ResumableGRPOTrainer):
     """TRL's `GRPOTrainer`, and the base of every method.
 
     Two methods are hooks for subclasses, and both do nothing here, so that this class trains exactly as TRL's
@@ -29,10 +32,15 @@ class MedGRPOTrainer(GRPOTrainer):
         self._rewards_per_func: torch.Tensor | None = None
         if not isinstance(self.args, MedGRPOConfig):
             raise TypeError(f"args has to be a MedGRPOConfig, got {type(self.args).__name__}")
+        self.reward_funcs = [
+            function if isinstance(function, torch.nn.Module) else checked(function, name)
+            for function, name in zip(self.reward_funcs, self.reward_func_names, strict=True)
+        ]
         if not self.args.disable_tqdm:
             self.remove_callback(ProgressCallback)
             self.add_callback(RewardProgress())
         self.add_callback(RunLog(self.reward_func_names, self.reward_weights.tolist()))
+        self._diagnostics = Diagnostics(self, self.args.diagnostics, self.args.ratio_spike_threshold)
 
     def compute_advantages(self, rewards_per_func: torch.Tensor, num_generations: int) -> torch.Tensor | None:
         """Hook: advantages (N,) from the raw rewards (N, K) of all processes, rows of a group side by side.
@@ -40,6 +48,20 @@ class MedGRPOTrainer(GRPOTrainer):
         A reward that abstained is NaN. `None` keeps TRL's advantages (weighted sum, normalised in the group).
         """
         return None
+
+    def advantage_contributions(self, rewards_per_func: torch.Tensor, num_generations: int) -> torch.Tensor:
+        """Hook: what each reward put into the advantages, `(N, K)`; its rows sum to them. For the log only.
+
+        It is told what `compute_advantages` is told, and whoever overrides that overrides this, too: the log
+        leaves the advantage shares out, with a warning, where the rows don't sum to the advantages.
+        """
+        return trl_contributions(
+            rewards_per_func,
+            num_generations,
+            self.reward_weights,
+            self.scale_rewards,
+            self.multi_objective_aggregation,
+        )
 
     def extend_loss(self, loss: torch.Tensor, model: torch.nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
         """Hook: the loss of one micro-batch, from the policy loss `loss` (a scalar).
@@ -51,10 +73,14 @@ class MedGRPOTrainer(GRPOTrainer):
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         self._rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        refuse_infinite(self._rewards_per_func, self.reward_func_names)
+        self._diagnostics.read_answers(inputs, completions)
         return self._rewards_per_func
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        output = super()._generate_and_score_completions(inputs)
+        with self._diagnostics.watch() as scored:
+            output = super()._generate_and_score_completions(inputs)
+        self._diagnostics.keep_experts(output, scored)
         rewards_per_func, self._rewards_per_func = self._rewards_per_func, None
         training = self.model.training
         num_generations = self.num_generations if training else self.num_generations_eval
@@ -65,18 +91,27 @@ class MedGRPOTrainer(GRPOTrainer):
             output["advantages"] = advantages[start : start + local]
             # TRL's table of completions has just been given its own advantages for these rows.
             shown = self._logs["advantages"]
-            for _ in range(len(advantages)):
+            for _ in range(min(len(advantages), len(shown))):
                 shown.pop()
             shown.extend(advantages.tolist())
+            # TRL's number is about the sum of the rewards, which may be constant where they are not.
+            dead = advantages.view(-1, num_generations).abs().amax(dim=1) < 1e-5
+            self._metrics["train" if training else "eval"]["frac_reward_zero_std"][-1] = dead.float().mean().item()
+        contributions = self.advantage_contributions(rewards_per_func, num_generations)
+        self._diagnostics.add_rewards(rewards_per_func, contributions, advantages, num_generations)
         return output
 
     def _compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
-        return self.extend_loss(super()._compute_loss(model, inputs), model, inputs)
+        with self._diagnostics.watch() as scored:
+            loss = super()._compute_loss(model, inputs)
+        self._diagnostics.add_update(inputs, scored)
+        return self.extend_loss(loss, model, inputs)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log as TRL does, with the table of completions only every `completions_every` steps."""
         wanted = self.log_completions
         self.log_completions = wanted and self.state.global_step % self.args.completions_every == 0
+        self._diagnostics.before_log()
         try:
             super().log(logs, start_time)
         finally:

@@ -36,11 +36,20 @@ class MedGRPOConfig(GRPOConfig):
         default=20,
         metadata={"help": "Every how many optimizer steps that table is made; TRL makes it at each log."},
     )
+    diagnostics: bool = field(
+        default=True, metadata={"help": "Log what docs/metrics.md lists: advantage shares, ratio spikes, ..."}
+    )
+    ratio_spike_threshold: float = field(
+        default=2.0,
+        metadata={"help": "A token's ratio above this, or below its inverse, counts as a spike in the log."},
+    )
     seed: int = field(default=0, metadata={"help": "Seeds sampling, shuffling and initialisation."})
 
     def __post_init__(self) -> None:
         if self.completions_every < 1:
             raise ValueError(f"completions_every has to be at least 1, got {self.completions_every}")
+        if not 1 < self.ratio_spike_threshold < float("inf"):
+            raise ValueError(f"ratio_spike_threshold has to be above 1, got {self.ratio_spike_threshold}")
         if not torch.accelerator.is_available():
             # Said openly, because processes without a GPU find each other only when told that this is meant.
             self.use_cpu = True

@@ -6,10 +6,8 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from medgrpo.trainers.metrics_file import METRICS, RUN_FILE, read_metrics
 from medgrpo.versions import collect_versions, find_commit
-
-METRICS = "metrics.jsonl"
-RUN_FILE = "run.json"
 
 
 class RunLog(TrainerCallback):
@@ -56,21 +54,6 @@ class RunLog(TrainerCallback):
             return
         with (Path(args.output_dir) / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": state.global_step, **logs}) + "\n")
-
-
-def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """The logged steps of a run's folder, in order; empty where there are none."""
-    path = Path(folder) / METRICS
-    if not path.is_file():
-        return []
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            # A kill in mid-write leaves a torn last line; the step is logged again after resuming.
-            break
-    return rows
 
 
 def _replace(path: Path, text: str) -> None:

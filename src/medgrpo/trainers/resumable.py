@@ -1,0 +1,69 @@
+"""What TRL leaves out of a checkpoint: rollouts that are still to be learnt from, and the order of the prompts."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from torch.utils.data import Sampler
+from transformers.utils import logging
+from trl import GRPOTrainer
+
+logger = logging.get_logger(__name__)
+
+
+class ResumableGRPOTrainer(GRPOTrainer):
+    """TRL's `GRPOTrainer`, resumed exactly where it was cut.
+
+    A generation serves several micro-batches. TRL saves neither the rollouts nor how many of their micro-batches
+    are done, so that a run resumed in between generates at other steps than the uninterrupted one. Here each
+    process keeps both in the checkpoint, as `rollouts_<process>.pt`. TRL also starts a resumed run on the first
+    epoch's order of the prompts, whichever epoch it is in; here it goes on with the order that is due.
+    """
+
+    _prompt_sampler: Sampler | None = None
+
+    def _get_train_sampler(self, dataset: Dataset | None = None) -> Sampler:
+        self._prompt_sampler = super()._get_train_sampler(dataset)
+        return self._prompt_sampler
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        super()._save_rng_state(output_dir)
+        between = self._step % self._micro_batches_per_generation != 0
+        torch.save(
+            {
+                "micro_batches_done": self._step,
+                "micro_batches_per_generation": self._micro_batches_per_generation,
+                "num_processes": self.accelerator.num_processes,
+                "rollouts": self._buffered_inputs if between else None,
+            },
+            self._rollouts_file(output_dir),
+        )
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is None:
+            return
+        if self._prompt_sampler is not None:
+            for _ in range(int(self.state.epoch)):
+                # The sampler draws the order of an epoch with the epoch's first prompt.
+                next(iter(self._prompt_sampler))
+        path = self._rollouts_file(checkpoint)
+        saved: dict[str, Any] = {}
+        if path.is_file():
+            saved = torch.load(path, map_location=self.accelerator.device, weights_only=True)
+        here = self._micro_batches_per_generation, self.accelerator.num_processes
+        if (saved.get("micro_batches_per_generation"), saved.get("num_processes")) != here:
+            logger.warning(
+                f"{path}: no rollouts of a run with {here[0]} micro-batches a generation on {here[1]} processes: the "
+                "resumed run generates anew, and so at other steps than an uninterrupted one"
+            )
+            return
+        self._step, self._buffered_inputs = saved["micro_batches_done"], saved["rollouts"]
+
+    @property
+    def _micro_batches_per_generation(self) -> int:
+        return self.args.steps_per_generation * self.num_iterations
+
+    def _rollouts_file(self, folder: str) -> Path:
+        return Path(folder) / f"rollouts_{self.accelerator.process_index}.pt"
