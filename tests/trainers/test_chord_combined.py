@@ -13,6 +13,8 @@ from small_model import build_model, build_tokenizer
 from medgrpo.trainers.run_log import read_metrics
 
 HERE = Path(__file__).parent
+# DeepSpeed builds a small extension, and looks on the path for the ninja that is installed beside it.
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def launch(processes: int, place: str, base: Path) -> Path:
             str(8 // processes),
             str(4 // processes),
         ],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PATH": PATH},
         capture_output=True,
         text=True,
         timeout=800,
