@@ -7,6 +7,8 @@ from typing import Any
 from accelerate.utils import gather_object
 from trl import ModelConfig
 
+from medgrpo.comparison.compare import compare_runs
+from medgrpo.comparison.write import write_comparison
 from medgrpo.evaluation.backend import Sampling
 from medgrpo.evaluation.evaluate import Share, evaluate_in_memory
 from medgrpo.evaluation.generate import TransformersBackend
@@ -15,6 +17,7 @@ from medgrpo.evaluation.samples import Run, pair_outcomes
 from medgrpo.evaluation.score import Summary, summarise
 from medgrpo.experiment.arguments import ExamArguments
 from medgrpo.experiment.exam import Exam
+from medgrpo.report.comparison_report import write_comparison_report
 from medgrpo.report.training_report import write_training_report
 from medgrpo.statistics import compare_paired, wilson_interval
 from medgrpo.trainers.base import MedGRPOTrainer
@@ -55,9 +58,14 @@ class Experiment:
         )
 
     def conclude(self, before: Run | None, after: Run | None) -> None:
-        """Print the verdict and write the report, on the first process."""
+        """Print the verdict and write the report and the comparison, on the first process."""
         if before is None or after is None:
             return
+        runs = {"base": before, self.method: after}
+        comparison = compare_runs(runs, "base")
+        compared = self.folder / "comparison"
+        write_comparison(compared, comparison)
+        write_comparison_report(compared, comparison, runs, self.exam.held_out)
         _, report = write_training_report(
             self.folder,
             before,
@@ -69,6 +77,7 @@ class Experiment:
         )
         print(describe(before, after))
         print(f"report     {report}")
+        print(f"comparison {compared / 'comparison.html'}")
         print(f"model      {self.folder}")
         print(f"samples    {self.folder / 'before'}, {self.folder / 'after'}")
         print(f"metrics    {self.folder / METRICS}, {self.folder / RUN_FILE}")
