@@ -16,7 +16,7 @@ from medgrpo.cli import main
 from medgrpo.errors import MedgrpoError
 from medgrpo.report.wording import LANGUAGES
 
-RUNS = Path(__file__).parent / "runs"
+RUNS = Path(__file__).parent / "recorded"
 NASTY = "<script>alert(1)</script> {0} | a_$b$"
 
 

@@ -13,7 +13,7 @@ from medgrpo.audit.detectors import DETECTORS
 from medgrpo.audit.training_log import TrainingLog, read_training_log
 from medgrpo.evaluation.samples import Run, Sample
 
-RUNS = Path(__file__).parent / "runs"
+RUNS = Path(__file__).parent / "recorded"
 GSPO = {**ARGUMENTS, "importance_sampling_level": "sequence", "epsilon": 3e-4, "epsilon_high": 4e-4}
 JAPANESE, CHINESE = (
     "心電図でSTの上昇を認めるため、aが正しい。[ans]a[/ans]",
