@@ -1,6 +1,8 @@
 """The consensus reward of C-GRPO: how well a completion agrees with the others to the same prompt."""
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import Any
 
 from medgrpo.errors import MedgrpoError
 
@@ -12,13 +14,19 @@ def chrf(candidate: str, other: str) -> float:
 
     Two empty texts agree (1.0), where sacrebleu says 0. Raises `MedgrpoError` where sacrebleu isn't installed.
     """
+    metric = _chrf_metric()
+    if candidate == other:
+        return 1.0
+    return metric.sentence_score(candidate, [other]).score / 100
+
+
+@lru_cache(maxsize=1)
+def _chrf_metric() -> Any:
     try:
         from sacrebleu.metrics import CHRF
     except ImportError as error:
         raise MedgrpoError("the consensus reward needs sacrebleu: pip install 'medgrpo[consensus]'") from error
-    if candidate == other:
-        return 1.0
-    return CHRF().sentence_score(candidate, [other]).score / 100
+    return CHRF()
 
 
 def mean_utilities(

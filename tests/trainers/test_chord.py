@@ -202,7 +202,7 @@ def test_defaults_are_the_seeds_and_the_batch_is_the_policys(tmp_path: Path) -> 
     assert (config.chord_mu_peak, config.chord_mu_valley) == (0.1, 0.01)
     assert (config.chord_mu_warmup_steps, config.chord_mu_decay_steps) == (0, 500)
     assert config.chord_enable_phi_function is False
-    assert config.chord_sft_per_device_train_batch_size == SETTINGS["per_device_train_batch_size"]
+    assert config.chord_sft_per_device_train_batch_size == 1
 
 
 def test_sft_data_comes_from_one_place(build, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_default_contributions_are_trls_advantages(train, monkeypatch, scale_rew
         torch.testing.assert_close(ours, trls, rtol=1e-4, atol=1e-4)
 
 
-class SignFlipped(MedGRPOTrainer):
+class Negated(MedGRPOTrainer):
     """A user's method that says nothing of its contributions."""
 
     def compute_advantages(self, rewards_per_func, num_generations):
@@ -119,7 +119,7 @@ class SignFlipped(MedGRPOTrainer):
         return (groups.mean(dim=1, keepdim=True) - groups).flatten()
 
 
-class SignFlippedWithContributions(SignFlipped):
+class NegatedWithContributions(Negated):
     """The same, and what each reward put in."""
 
     def advantage_contributions(self, rewards_per_func, num_generations):
@@ -131,11 +131,11 @@ def test_users_own_method_is_asked_for_its_contributions(train, caplog) -> None:
     logging.getLogger("transformers").propagate = True
     logging.getLogger("medgrpo").propagate = True
     with caplog.at_level(logging.WARNING):
-        _, silent, _ = train(SignFlipped, max_steps=2)
+        _, silent, _ = train(Negated, max_steps=2)
     assert not any(key.startswith("advantage_share") for key in silent[0])
     assert silent[0]["advantage_correlation/hash_reward"] < -0.9
-    assert any("SignFlipped" in record.getMessage() for record in caplog.records)
-    _, told, _ = train(SignFlippedWithContributions, max_steps=2)
+    assert any("Negated" in record.getMessage() for record in caplog.records)
+    _, told, _ = train(NegatedWithContributions, max_steps=2)
     assert told[0]["advantage_share/hash_reward"] > 0.9
 
 

@@ -74,6 +74,11 @@ class AdaptiveWeights(TrainerCallback, ExportableState):
         """Take up the checkpoint's weights where the run resumes from one that has them."""
         # The Trainer itself restores callbacks only with restore_callback_states_from_checkpoint.
         saved = state.stateful_callbacks.setdefault(type(self).__name__, self.state())
-        if state.global_step > 0:
+        if state.global_step == 0:
+            # Another run of the same trainer may have gone before.
+            self.shares = [weight / sum(self.start) for weight in self.start]
+            self.means = [[] for _ in self.start]
+            state.stateful_callbacks[type(self).__name__] = self.state()
+        else:
             self.shares = list(saved["attributes"]["shares"])
             self.means = [list(past) for past in saved["attributes"]["means"]]

@@ -40,12 +40,15 @@ class MedGRPOTrainer(ResumableGRPOTrainer):
             self.remove_callback(ProgressCallback)
             self.add_callback(RewardProgress())
         self.add_callback(RunLog(self.reward_func_names, self.reward_weights.tolist()))
+        # How many times `completions_every` steps had gone by when the table was last shown.
+        self._completions_shown = 0
         self._diagnostics = Diagnostics(self, self.args.diagnostics, self.args.ratio_spike_threshold)
 
     def compute_advantages(self, rewards_per_func: torch.Tensor, num_generations: int) -> torch.Tensor | None:
         """Hook: advantages (N,) from the raw rewards (N, K) of all processes, rows of a group side by side.
 
-        A reward that abstained is NaN. `None` keeps TRL's advantages (weighted sum, normalised in the group).
+        Both are on the CPU. A reward that abstained is NaN. `None` keeps TRL's advantages (weighted sum, normalised in
+        the group).
         """
         return None
 
@@ -78,17 +81,19 @@ class MedGRPOTrainer(ResumableGRPOTrainer):
         return self._rewards_per_func
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        with self._diagnostics.watch() as scored:
+        with self._diagnostics.watch(once=True) as scored:
             output = super()._generate_and_score_completions(inputs)
         self._diagnostics.keep_experts(output, scored)
         rewards_per_func, self._rewards_per_func = self._rewards_per_func, None
         training = self.model.training
         num_generations = self.num_generations if training else self.num_generations_eval
+        # On the CPU: a few numbers, summed in float64, which not every accelerator has.
+        rewards_per_func = rewards_per_func.cpu()
         advantages = self.compute_advantages(rewards_per_func, num_generations)  # (N,) over all processes
         if advantages is not None:
             local = len(output["advantages"])
             start = self.accelerator.process_index * local
-            output["advantages"] = advantages[start : start + local]
+            output["advantages"] = advantages[start : start + local].to(output["advantages"])
             # TRL's table of completions has just been given its own advantages for these rows.
             shown = self._logs["advantages"]
             for _ in range(min(len(advantages), len(shown))):
@@ -97,8 +102,9 @@ class MedGRPOTrainer(ResumableGRPOTrainer):
             # TRL's number is about the sum of the rewards, which may be constant where they are not.
             dead = advantages.view(-1, num_generations).abs().amax(dim=1) < 1e-5
             self._metrics["train" if training else "eval"]["frac_reward_zero_std"][-1] = dead.float().mean().item()
-        contributions = self.advantage_contributions(rewards_per_func, num_generations)
-        self._diagnostics.add_rewards(rewards_per_func, contributions, advantages, num_generations)
+        if self._diagnostics.enabled:
+            contributions = self.advantage_contributions(rewards_per_func, num_generations)
+            self._diagnostics.add_rewards(rewards_per_func, contributions, advantages, num_generations)
         return output
 
     def _compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
@@ -110,7 +116,10 @@ class MedGRPOTrainer(ResumableGRPOTrainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log as TRL does, with the table of completions only every `completions_every` steps."""
         wanted = self.log_completions
-        self.log_completions = wanted and self.state.global_step % self.args.completions_every == 0
+        step = self.state.global_step
+        self.log_completions = wanted and step // self.args.completions_every > self._completions_shown
+        if self.log_completions:
+            self._completions_shown = step // self.args.completions_every
         self._diagnostics.before_log()
         try:
             super().log(logs, start_time)

@@ -32,9 +32,12 @@ class CHORDConfig(MedGRPOConfig):
         default=None,
         metadata={"help": "JSONL to be taught from: `prompt` and `completion`, or `messages`, a line."},
     )
-    chord_sft_per_device_train_batch_size: int | None = field(
-        default=None,
-        metadata={"help": "SFT samples a micro-batch on each device; default: per_device_train_batch_size."},
+    chord_sft_per_device_train_batch_size: int = field(
+        default=1,
+        metadata={
+            "help": "SFT samples a micro-batch on each device. Their logits over the whole vocabulary are held at "
+            "once, about four times in float32: raise it with care."
+        },
     )
     chord_sft_max_length: int = field(
         default=4096,
@@ -64,8 +67,6 @@ class CHORDConfig(MedGRPOConfig):
         for name in ("chord_mu_warmup_steps", "chord_mu_decay_steps"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} has to be 0 or more, got {getattr(self, name)}")
-        if self.chord_sft_per_device_train_batch_size is None:
-            self.chord_sft_per_device_train_batch_size = self.per_device_train_batch_size
         for name, least in (("chord_sft_per_device_train_batch_size", 1), ("chord_sft_max_length", 2)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} has to be at least {least}, got {getattr(self, name)}")

@@ -59,11 +59,11 @@ class Diagnostics:
             if _is_key(row.get("answer"))
         ]
         # Every process has this column or none has: the sum over processes comes with the rewards' metrics.
-        self._answers = torch.tensor([sum(rows), len(rows)], dtype=torch.float64) if "answer" in inputs[0] else None
+        self._answers = torch.tensor([sum(rows), len(rows)]) if "answer" in inputs[0] else None
 
     @contextmanager
-    def watch(self) -> Iterator[list[Scored]]:
-        """Listen to TRL's scoring inside: what each call returned.
+    def watch(self, once: bool = False) -> Iterator[list[Scored]]:
+        """Listen to TRL's scoring inside: what each call returned, or with `once` the first call alone.
 
         The method is wrapped on the instance, so that one a subclass puts in its place is heard, too.
         """
@@ -83,6 +83,8 @@ class Diagnostics:
             *args: Any,
             **kwargs: Any,
         ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+            if once and scored:
+                return score(model, input_ids, attention_mask, logits_to_keep, *args, **kwargs)
             with recorder.listening() as choices:
                 found = score(model, input_ids, attention_mask, logits_to_keep, *args, **kwargs)
             experts = experts_of_completions(choices, *input_ids.shape, logits_to_keep) if choices else None
@@ -102,7 +104,8 @@ class Diagnostics:
         policy of the update is the rollout's, and there is nothing to compare.
         """
         if scored and "old_per_token_logps" in output and scored[0].experts is not None:
-            output[EXPERTS] = scored[0].experts
+            # Not on the device: 2 bytes for each token, layer and chosen expert, until the last update has had them.
+            output[EXPERTS] = scored[0].experts.cpu()
 
     def add_rewards(
         self,
@@ -143,7 +146,7 @@ class Diagnostics:
             mask = mask * inputs["tool_mask"]
         routed = None
         if now.experts is not None and EXPERTS in inputs:
-            routed = count_flips(now.experts, inputs[EXPERTS], mask)
+            routed = count_flips(now.experts, inputs[EXPERTS].to(now.experts.device), mask)
         ratios = self.ratios[self.mode]
         ratios.add(now.logps, inputs.get("old_per_token_logps"), mask, routed)
         if self.trainer.accelerator.sync_gradients:

@@ -80,7 +80,7 @@ def count_flips(experts: torch.Tensor, old_experts: torch.Tensor, mask: torch.Te
     `experts` and `old_experts` are `(B, T, layers, k)`, `mask` `(B, T)`; the order of a token's experts is none.
     """
     live = mask.bool()
-    flips = torch.zeros((), dtype=torch.float64, device=experts.device)
+    flips = torch.zeros((), dtype=torch.int64, device=experts.device)
     for layer in range(experts.shape[2]):  # a layer at a time: the comparison is k times as large as its input
         now, then = experts[:, :, layer], old_experts[:, :, layer]  # (B, T, k)
         gone = (then.unsqueeze(3) != now.unsqueeze(2)).all(dim=3)

@@ -61,7 +61,7 @@ class MOGRPOTrainer(MedGRPOTrainer):
             # Resuming may have put another instance in its place.
             adaptive = next(c for c in self.callback_handler.callbacks if isinstance(c, AdaptiveWeights))
             # Rewards are those of all processes, so all of them come to the same weights.
-            weights = adaptive.observe(rewards_per_func.double().nanmean(dim=0).tolist())
+            weights = adaptive.observe(rewards_per_func.cpu().double().nanmean(dim=0).tolist())
             self.reward_weights = torch.tensor(weights, dtype=torch.float32)
             for name, weight in zip(self.reward_func_names, weights, strict=True):
                 self._metrics["train"][f"rewards/{name}/weight"].append(weight)

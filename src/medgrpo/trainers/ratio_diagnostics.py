@@ -45,7 +45,7 @@ class RatioDiagnostics:
         empty = lengths == 0
         spikes = (log_ratio.abs() > self.log_threshold).sum()
         ones = ((log_ratio == 0) & mask).sum()
-        sums = torch.stack([lengths.sum(), spikes, ones]).double()
+        sums = torch.stack([lengths.sum(), spikes, ones])
         sums = torch.cat([sums, sums.new_zeros(2) if routed is None else routed.to(sums)])
         extremes = torch.stack(
             [
@@ -54,7 +54,7 @@ class RatioDiagnostics:
                 sequence.masked_fill(empty, -math.inf).amax(),
                 -sequence.masked_fill(empty, math.inf).amin(),
             ]
-        ).double()
+        )
         self._sums = sums if self._sums is None else self._sums + sums
         self._extremes = extremes if self._extremes is None else torch.maximum(self._extremes, extremes)
 
@@ -62,10 +62,10 @@ class RatioDiagnostics:
         """Bring together what all processes added since the last call; they have to call it together."""
         if self._sums is None or self._extremes is None:
             return
-        local = torch.cat([self._sums, self._extremes]).unsqueeze(0)
-        gathered = accelerator.gather(local)  # (processes, 9)
-        cut = len(self._sums)
-        self._steps.append([*gathered[:, :cut].sum(dim=0).tolist(), *gathered[:, cut:].amax(dim=0).tolist()])
+        # Counts as whole numbers, since not every accelerator has float64. (processes, 5) and (processes, 4)
+        sums = accelerator.gather(self._sums.unsqueeze(0)).sum(dim=0)
+        extremes = accelerator.gather(self._extremes.unsqueeze(0)).amax(dim=0)
+        self._steps.append([*sums.tolist(), *extremes.tolist()])
         self._sums = self._extremes = None
 
     def take_metrics(self) -> dict[str, float]:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import gather_object
 from datasets import Dataset
 from torch.utils.data import Sampler
 from transformers.utils import logging
@@ -33,8 +34,7 @@ class ResumableGRPOTrainer(GRPOTrainer):
         torch.save(
             {
                 "micro_batches_done": self._step,
-                "micro_batches_per_generation": self._micro_batches_per_generation,
-                "num_processes": self.accelerator.num_processes,
+                "layout": self._layout,
                 "rollouts": self._buffered_inputs if between else None,
             },
             self._rollouts_file(output_dir),
@@ -52,14 +52,27 @@ class ResumableGRPOTrainer(GRPOTrainer):
         saved: dict[str, Any] = {}
         if path.is_file():
             saved = torch.load(path, map_location=self.accelerator.device, weights_only=True)
-        here = self._micro_batches_per_generation, self.accelerator.num_processes
-        if (saved.get("micro_batches_per_generation"), saved.get("num_processes")) != here:
+        # All processes go on with rollouts, or none: they generate and learn together.
+        if not all(gather_object([saved.get("layout") == self._layout])):
             logger.warning(
-                f"{path}: no rollouts of a run with {here[0]} micro-batches a generation on {here[1]} processes: the "
-                "resumed run generates anew, and so at other steps than an uninterrupted one"
+                f"{checkpoint}: has no rollouts of a run with the same batches, processes, KL term and server, so the "
+                "resumed run generates anew, and at other steps than an uninterrupted one"
             )
             return
         self._step, self._buffered_inputs = saved["micro_batches_done"], saved["rollouts"]
+
+    @property
+    def _layout(self) -> dict[str, Any]:
+        """What decides how rollouts are cut into micro-batches, and what they have to hold."""
+        return {
+            "micro_batches_per_generation": self._micro_batches_per_generation,
+            "per_device_train_batch_size": self.args.per_device_train_batch_size,
+            "gradient_accumulation_steps": self.args.gradient_accumulation_steps,
+            "num_generations": self.num_generations,
+            "num_processes": self.accelerator.num_processes,
+            "reference": self.beta != 0.0,
+            "rollout_logps": self.use_vllm and self.vllm_importance_sampling_correction,
+        }
 
     @property
     def _micro_batches_per_generation(self) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import inspect
 import math
+import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Set
 from numbers import Real
@@ -18,6 +19,8 @@ from medgrpo.errors import MedgrpoError
 # TRL keeps rewards in float32.
 LARGEST = torch.finfo(torch.float32).max
 SHOWN_CHARACTERS = 60
+# A failing reward may be slow or cost money: how long its sample is searched for.
+SEARCH_S = 10.0
 
 
 class RewardError(MedgrpoError):
@@ -111,7 +114,10 @@ def _explain_raise(
     sample = f"a batch of {number} completions"
     # A reward that waits for other processes must not be called on one of them only.
     if reward_func is not None and not torch.distributed.is_initialized():
+        started = time.monotonic()
         for index in range(number):
+            if time.monotonic() - started > SEARCH_S:
+                break
             alone = {key: [v[index]] if isinstance(v, list) and len(v) == number else v for key, v in kwargs.items()}
             try:
                 reward_func(**alone)

@@ -27,7 +27,8 @@ class RunLog(TrainerCallback):
             return
         folder = Path(args.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        kept = [row for row in read_metrics(folder) if row["step"] <= state.global_step]
+        # A run from the start keeps nothing: what lies there is another run's.
+        kept = [row for row in read_metrics(folder) if row["step"] <= state.global_step] if state.global_step else []
         _replace(folder / METRICS, "".join(json.dumps(row) + "\n" for row in kept))
         settings = {
             "model": kwargs["model"].config.name_or_path,

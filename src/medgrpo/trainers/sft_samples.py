@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ class SFTSample:
     input_ids: list[int]
     labels: list[int]
 
-    @property
+    @cached_property
     def taught_tokens(self) -> int:
         """Tokens that the model is taught to predict."""
         return sum(label != IGNORED for label in self.labels[1:])
