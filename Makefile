@@ -12,8 +12,9 @@ DONE := $(VENV)/.installed
 demo: $(DONE)
 	$(BIN)/accelerate launch --config_file accelerate_configs/cpu.yaml recipes/gspo.py
 
+# Two files of tests at a time, each on one thread.
 test: $(DONE) lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(DONE)
 	$(BIN)/ruff check .

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from medgrpo.errors import MedgrpoError
 from medgrpo.experiment.arguments import ExamArguments, parse_dataclasses, run
 from medgrpo.experiment.exam import load_exam
-from medgrpo.sft_data.build import build_sft_data
-from medgrpo.sft_data.endpoint import Endpoint
 from medgrpo.sft_data.prompt_files import read_prompts
 
 
@@ -45,6 +43,15 @@ def main() -> None:
     (arguments,) = parse_dataclasses((SFTDataArguments,))
     if arguments.eval_file is None and arguments.eval_years is None:
         raise MedgrpoError("eval_file or eval_years is missing: name the questions that a model will be scored on")
+    if arguments.limit is not None and arguments.limit < 1:
+        raise MedgrpoError(f"limit {arguments.limit}: has to be at least 1")
+    try:
+        from medgrpo.sft_data.build import build_sft_data
+        from medgrpo.sft_data.endpoint import Endpoint
+    except ModuleNotFoundError as error:
+        if error.name != "openai":
+            raise
+        raise MedgrpoError("SFT data needs the package openai: pip install 'medgrpo[openai]'") from error
     exam = load_exam(
         ExamArguments(
             train_file=arguments.train_file,

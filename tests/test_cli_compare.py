@@ -52,7 +52,7 @@ def test_compare_prints_the_headline_and_writes_everything(runs, tmp_path, capsy
     assert "gspo/after - grpo/after" in printed
     data = json.loads((out / "comparison.json").read_text(encoding="utf-8"))
     assert data["cells"][0]["b"] == cell.b
-    assert data["facts"][0]["folder"] == f"{runs}/base"
+    assert data["facts"][0]["folder"] == "base"
     assert {"comparison.html", "comparison.md"} <= {path.name for path in out.iterdir()}
     assert list(out.glob("*.png")) and list(out.glob("*.svg"))
 

@@ -168,3 +168,9 @@ def test_the_command_itself_ends_with_the_status_and_no_traceback(tmp_path):
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_help_keeps_names_as_they_are_written(capsys):
+    status, said, _ = run(capsys, "data", "igakuqa", "--help")
+    assert status == 0
+    assert "Convert a checkout of IgakuQA's files into questions." in said

@@ -93,10 +93,16 @@ def refuse_other_settings(path: Path, then: Mapping[str, Any], now: Mapping[str,
     old, new = _flatten(then), _flatten(json.loads(json.dumps(now)))
     differing = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     if differing:
-        found = "; ".join(f"{name} was {old.get(name)!r:.60}, is now {new.get(name)!r:.60}" for name in differing)
+        found = "; ".join(_describe_change(name, old.get(name), new.get(name)) for name in differing)
         raise MedgrpoError(
             f"{path}: was made with other settings ({found}): use those, choose another --out, or {begin_anew}"
         )
+
+
+def _describe_change(name: str, then: Any, now: Any) -> str:
+    if name == "prompts_sha256":  # two hashes tell a user nothing
+        return "other questions or prompts"
+    return f"{name} was {then!r:.60}, is now {now!r:.60}"
 
 
 def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from healthy_log import ARGUMENTS, healthy_log
 
 from medgrpo.audit.audit import PARTS, audit_log, audit_run, read_catalogue, read_words, say
 from medgrpo.audit.detectors import DETECTORS
+from medgrpo.audit.training_log import read_training_log
 from medgrpo.cli import main
 from medgrpo.errors import MedgrpoError
 from medgrpo.report.wording import LANGUAGES
@@ -93,6 +94,16 @@ def test_command_prints_findings_and_succeeds(spoilt: Path, tmp_path: Path, caps
     [
         (lambda folder: (folder / "metrics.jsonl").unlink(), "no logged steps in metrics.jsonl"),
         (lambda folder: (folder / "metrics.jsonl").write_text("[1]\n"), "no logged steps in metrics.jsonl"),
+        (lambda folder: (folder / "metrics.jsonl").write_text('{"step": true}\n'), "no logged steps"),
+        (
+            lambda folder: (folder / "metrics.jsonl").write_bytes(b'{"step": 1}\n{"a": "\xff"}\n'),
+            "metrics.jsonl, line 2: byte 8 is not UTF-8",
+        ),
+        (lambda folder: (folder / "run.json").write_text('{"rewards": {"ophtho": "x"}}'), "reward 'ophtho' is 'x'"),
+        (lambda folder: (folder / "run.json").write_text('{"rewards": {"ophtho": null}}'), "reward 'ophtho' is None"),
+        (lambda folder: (folder / "run.json").write_text('{"rewards": {"ophtho": true}}'), "reward 'ophtho' is True"),
+        (lambda folder: (folder / "run.json").write_text("null"), "not the record of a training run"),
+        (lambda folder: (folder / "run.json").write_text('{"arguments": [1]}'), "arguments are no JSON object"),
         (lambda folder: (folder / "run.json").write_text("{"), "run.json: not JSON"),
         (lambda folder: (folder / "run.json").write_text("[]"), "run.json: not the record of a training run"),
         (
@@ -149,3 +160,21 @@ def test_findings_come_problems_first() -> None:
     log = healthy_log(lambda row, done: {"clip_ratio/region_mean": 0.5, "answers/parse_failure_rate": 0.9})
     severities = [finding.severity for finding in audit_log(log).findings]
     assert severities == ["problem", "warning"]
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"), [("/home/someone/secret/my-model", "my-model"), ("org/model", "org/model"), (None, "")]
+)
+def test_pages_do_not_say_where_a_model_lies(tmp_path: Path, model: str | None, shown: str) -> None:
+    (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1, "loss": {10**400}}}\n')
+    (tmp_path / "run.json").write_text(json.dumps({"model": model}))
+    audit_run(tmp_path, tmp_path / "out", "en")
+    for name in ("audit.html", "audit.md", "audit.json"):
+        page = (tmp_path / "out" / name).read_text(encoding="utf-8")
+        assert "secret" not in page
+        assert shown in page or name == "audit.json"
+
+
+def test_a_log_cut_inside_a_character_is_read_up_to_there(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(b'{"step": 1}\n{"step": 2, "a": "' + "眼".encode()[:2])
+    assert [row["step"] for row in read_training_log(tmp_path).rows] == [1]

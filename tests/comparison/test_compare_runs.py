@@ -261,3 +261,15 @@ def test_a_base_alone_is_refused(make_run):
         compare_runs({"base": make_run("10")}, "base")
     with pytest.raises(MedgrpoError, match="over two questions"):
         compare_runs({n: make_run("1") for n in ("base", "x", "y")}, "base", groups={"G": ["x", "y"]})
+
+
+def test_a_negative_seed_is_refused(make_run):
+    with pytest.raises(MedgrpoError, match="seed has to be 0 or more, not -1"):
+        compare_runs({"a": make_run("10"), "b": make_run("11")}, "a", seed=-1)
+
+
+def test_the_folder_is_recorded_without_a_machines_own_tree(make_run):
+    runs = {name: make_run("10") for name in ("a", "b", "c")}
+    folders = {"a": "/home/somebody/runs/base", "b": "runs/after"}
+    comparison = compare_runs(runs, "a", folders=folders)
+    assert [row["folder"] for row in comparison.to_json()["facts"]] == ["base", "runs/after", ""]

@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -6,6 +7,7 @@ from medgrpo.comparison.read import read_runs
 from medgrpo.comparison.request import METHODS, ComparisonRequest
 from medgrpo.errors import MedgrpoError
 from medgrpo.evaluation.samples import write_run
+from medgrpo.exams.question import Question
 from medgrpo.statistics import MCNEMAR_METHODS
 
 
@@ -29,6 +31,19 @@ def read(tmp_path):
     )
 
 
+@pytest.fixture
+def make_questions_file(tmp_path):
+    """Write questions with these ids and return the file."""
+
+    def make(*ids: str) -> str:
+        questions = [Question(id=name, question="問", choices={"a": "1", "b": "2"}, answer=[["a"]]) for name in ids]
+        path = tmp_path / f"{len(ids)}.jsonl"
+        path.write_text("".join(json.dumps(asdict(q)) + "\n" for q in questions), encoding="utf-8")
+        return str(path)
+
+    return make
+
+
 def test_names_are_the_shortest_that_tell_the_runs_apart(folder_of, read):
     folders = [folder_of(name) for name in ("base", "a/grpo/after", "a/gspo/after", "b/gspo/after")]
     read_back = read(*folders)
@@ -50,15 +65,33 @@ def test_groups_bring_their_runs_and_may_repeat_them(folder_of, read):
         assert found.groups == {"GRPO": ["s0", "s1", "s2"]}
 
 
-def test_questions_are_read_where_given(folder_of, read):
-    assert len(read(folder_of("base"), folder_of("x"), questions="mini_exam").questions) == 520
+def test_questions_are_read_where_given(folder_of, read, make_questions_file):
+    questions = make_questions_file("q0", "q1", "q2", "q3", "q4")
+    assert len(read(folder_of("base"), folder_of("x"), questions=questions).questions) == 5
+
+
+def test_questions_of_another_exam_are_refused(folder_of, read, make_questions_file):
+    base, run = folder_of("base"), folder_of("x")
+    with pytest.raises(MedgrpoError, match=r"mini_exam: lacks q0, q1, q2, q3 \(4\), which base answered"):
+        read(base, run, questions="mini_exam")
+    with pytest.raises(MedgrpoError, match=r"lacks q3 \(1\)"):
+        read(base, run, questions=make_questions_file("q0", "q1", "q2"))
+
+
+def test_one_run_need_not_be_a_list(folder_of, tmp_path):
+    """As a YAML file has it: `runs: A=runs/x`."""
+    base, run = folder_of("base"), folder_of("x")
+    found = read_runs(ComparisonRequest(base=base, runs=f"A={run}", out=str(tmp_path / "out")))
+    assert list(found.runs) == ["base", "A"]
+    found = read_runs(ComparisonRequest(base=base, group=f"G={run},{folder_of('y')}", out=str(tmp_path / "out")))
+    assert found.groups == {"G": ["x", "y"]}
 
 
 def test_bad_requests_say_what_to_do(folder_of, read):
     base, run = folder_of("base"), folder_of("x")
     for arguments, more, reason in (
         ((base,), {}, "name at least one run"),
-        ((None, run), {}, "base is missing: give --base"),
+        ((None, run), {}, "no base is given: name its folder first .*YAML"),
         ((base, run, run), {}, "is given twice"),
         ((base, base), {}, "is given twice"),
         ((base, f"{run}/../x", run), {}, "is given twice"),

@@ -132,7 +132,7 @@ def test_other_settings_are_refused_and_named(finished, options, backend, told, 
 def test_other_prompts_are_refused_and_the_order_of_the_questions_is_free(tmp_path):
     with pytest.raises(MedgrpoError, match="kept"):
         run(Scripted({"B1": "x"}, fails=True), tmp_path)
-    with pytest.raises(MedgrpoError, match="prompts_sha256"):
+    with pytest.raises(MedgrpoError, match="other questions or prompts"):
         evaluate(Scripted(ANSWERS), QUESTIONS[:4], tmp_path, model=MODEL, progress=False)
     scored = evaluate(Scripted(ANSWERS), QUESTIONS[::-1], tmp_path, model=MODEL, progress=False)
     assert [sample.id for sample in scored.samples] == ["B5", "B4", "B3", "B2", "B1"]

@@ -30,6 +30,8 @@ def test_what_is_missing_or_selects_nothing(options, told):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
+        ({"chat_template_kwargs": '{"add_generation_prompt": true}'}, "add_generation_prompt is set by the evaluation"),
+        ({"chat_template_kwargs": '{"return_dict": false}'}, "return_dict is set by the evaluation itself"),
         ({"base_url": "http://127.0.0.1:1/v1"}, "base_url is an option of the backend openai, not of transformers"),
         ({"engine_args": "{}"}, "engine_args is an option of the backend vllm"),
         ({"backend": "openai", "engine_args": "{}"}, "engine_args is an option of the backend vllm, not of openai"),

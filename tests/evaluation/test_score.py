@@ -80,6 +80,13 @@ def test_departments_are_told_with_their_denominators():
     assert "100.0 % (1/1)  内科" in summary.describe()
 
 
+def test_an_unreadable_answer_to_a_credited_question_is_not_called_wrong():
+    samples = score_completions(QUESTIONS, COMPLETIONS)  # A4 and the credited A6 are unreadable
+    assert "(3/5), " in summarise(samples).describe()
+    assert "(2 parse failures, counted as wrong unless credited)" in summarise(samples).describe()
+    assert "(1 parse failures, counted as wrong)" in summarise(samples[:5]).describe()
+
+
 def test_a_run_with_nothing_counted_has_no_accuracy():
     summary = summarise(score_completions(QUESTIONS[4:5], {"A5": "[ans]b[/ans]"}))
     assert (summary.n, summary.accuracy, summary.format_compliance) == (0, None, None)

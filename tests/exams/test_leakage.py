@@ -127,3 +127,21 @@ def test_real_years_share_no_text_and_a_slipped_question_is_found(data_dir):
     assert kinds([*train, slipped], evaluation) == [(k, slipped.id, slipped.id) for k in ("id", "year", "text")]
     renamed = replace(slipped, id="new", year=2018)
     assert kinds([*train, renamed], evaluation) == [("text", "new", slipped.id)]
+
+
+@pytest.mark.parametrize(
+    ("exam", "year", "leaks"),
+    [
+        ("glaucoma", 2021, False),
+        ("glaucoma", 2022, True),
+        ("mock", 2021, True),
+        ("", 2021, True),
+        ("glaucoma", 0, True),
+    ],
+)
+def test_equal_numbers_of_exams_known_to_be_others_do_not_leak(exam, year, leaks):
+    numbered = replace(OTHER, id="1", exam=exam, year=year)
+    evaluated = replace(FIRST, id="1")
+    assert ("id", "1", "1") in kinds([numbered], [evaluated]) or not leaks
+    assert leaks or kinds([numbered], [evaluated]) == []
+    assert ("id", "1", "1") in kinds([numbered], [evaluated, replace(FIRST, id="1", exam="")])

@@ -213,7 +213,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
         read_questions(tmp_path)
     utf16 = tmp_path / "utf16.jsonl"
     utf16.write_text(json.dumps(GOOD), encoding="utf-16")
-    with pytest.raises(MedgrpoError, match="is UTF-16: save it as UTF-8"):
+    with pytest.raises(MedgrpoError, match="is UTF-16: save it as UTF-8, or run: iconv -f UTF-16 -t UTF-8"):
         read_questions(utf16)
 
 
@@ -258,3 +258,28 @@ def test_no_json_object_makes_the_check_itself_fail(changes):
     for record in (changes, {**GOOD, **changes}):
         if not find_faults(record):
             assert Question.from_json(record).to_json()["id"] == record["id"]
+
+
+JAPANESE = ("眼圧を上昇させる薬剤はどれか。", "前房蓄膿をきたすのはどれか。")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name", "codec"), [("cp932", "Shift_JIS (cp932)", "CP932"), ("euc_jp", "EUC-JP", "EUC-JP")]
+)
+def test_an_older_japanese_encoding_is_told_once_with_the_command(tmp_path, encoding, name, codec):
+    path = tmp_path / "a file.jsonl"
+    path.write_bytes("".join(f'{{"id": "{n}", "question": "{t}"}}\n' for n, t in enumerate(JAPANESE)).encode(encoding))
+    with pytest.raises(MedgrpoError) as caught:
+        read_questions(path)
+    said = str(caught.value)
+    assert f"a file.jsonl, line 1: is not UTF-8 but looks like {name}" in said
+    assert said.endswith(f"run: iconv -f {codec} -t UTF-8 '{path}' > utf8.jsonl")
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("cut", [b"\xff", b"\xe3\x81", b"\x82"])
+def test_one_damaged_place_in_utf8_is_not_taken_for_another_encoding(tmp_path, cut):
+    path = tmp_path / "q.jsonl"
+    path.write_bytes(f'{{"id": "1", "question": "{JAPANESE[0]}'.encode() + cut + b'"}\n')
+    with pytest.raises(MedgrpoError, match="line 1: byte 71 is not UTF-8"):
+        read_questions(path)

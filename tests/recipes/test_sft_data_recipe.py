@@ -1,6 +1,7 @@
 """`recipes/sft_data.py` as a process: killed without warning, started again, and used wrongly."""
 
 import json
+import os
 import random
 import runpy
 import signal
@@ -76,6 +77,8 @@ def test_three_kills_lose_and_repeat_nothing(server, tmp_path):
     [
         (("--eval_years", "2022-2026"), "2022"),
         (("--concurency", "4"), "did you mean 'concurrency'"),
+        (("--limit", "-1"), "limit -1: has to be at least 1"),
+        (("--limit", "0"), "limit 0: has to be at least 1"),
         (("--concurrency", "0"), "concurrency has to be at least 1"),
         (("--base_url", "http://127.0.0.1:9/v1"), "cannot be reached"),
         (("--prompts", "/nowhere"), "/nowhere/system.txt: cannot be read"),
@@ -90,3 +93,18 @@ def test_bad_use_is_one_line(server, tmp_path, monkeypatch, capsys, more, said):
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("error: ")
     assert said in last
+
+
+def test_without_the_package_openai_it_names_the_extra(server, tmp_path):
+    (tmp_path / "openai.py").write_text("raise ModuleNotFoundError(\"No module named 'openai'\", name='openai')\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        command(server, tmp_path / "x.jsonl"),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "error: SFT data needs the package openai: pip install 'medgrpo[openai]'"
+    assert "Traceback" not in done.stderr

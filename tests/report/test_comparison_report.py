@@ -188,7 +188,7 @@ def test_a_small_comparison_leaves_out_what_it_has_not(tmp_path):
     text = write_comparison_report(tmp_path, compare_runs(runs, "a", draws=50), runs, questions)[1].read_text("utf-8")
     for heading in ("年度別の推移", "診療科", "モデルどうし", "シード", "合格基準"):
         assert f"## {heading}" not in text
-    assert "正誤が食い違ったのは 0 問だけ" in text and "検出できる差はない" in text
+    assert "問すべてで両モデルの正誤が一致した" in text and "食い違ったのは 0 問" not in text
     assert "年不明" not in text
     assert not (tmp_path / "years.png").exists()
 
@@ -199,7 +199,7 @@ def test_seeds_are_judged_as_one_method(tmp_path):
     runs["GSPO"] = RUNS[GRPO]
     comparison = compare_runs(runs, BASE, groups={"GRPO": names}, draws=50)
     text = write_comparison_report(tmp_path, comparison, runs)[1].read_text("utf-8")
-    assert "**GRPO、GSPO は Base 80B より正答率が有意に高い。**" in text
+    assert "**GRPO は Base 80B より正答率が有意に高い。GSPO は Base 80B より正答率が有意に高い。**" in text
     assert "- **GRPO**:" in text and "- **GRPO s0**:" not in text and "3 シードの平均" in text
     assert "## シードごとの結果" in text
     accuracies = " / ".join(f"{100 * comparison.score(name).accuracy:.1f}" for name in names)
@@ -269,3 +269,58 @@ def test_the_browser_would_have_told(tmp_path):
     page.write_text('<img src="http://example.invalid/x.png"><script>throw Error("broken")</script>', "utf-8")
     _, log, asked = ask_browser(page, tmp_path)
     assert "broken" in log and "http://example.invalid/x.png" in asked
+
+
+def write_markdown(folder, runs, questions=QUESTIONS, lang="en", **options):
+    comparison = compare_runs(runs, next(iter(runs)), draws=20, **options)
+    return comparison, write_comparison_report(folder, comparison, runs, questions, lang)[1].read_text("utf-8")
+
+
+def test_results_go_by_alpha(tmp_path):
+    runs = {"A": make_run(QUESTIONS, 0.4, 0), "B": make_run(QUESTIONS, 0.55, 1)}
+    p = compare_runs(runs, "A", draws=20).cell("B").p_holm
+    assert 0.001 < p < 0.05
+    for alpha, mark, verdict in ((p * 1.01, "*", "significantly"), (p, "n.s.", "no evidence of a difference")):
+        _, text = write_markdown(tmp_path, runs, alpha=alpha)
+        row = next(line for line in text.splitlines() if line.startswith("| B | 139 |"))
+        assert row.split("|")[9].strip().replace("\\", "").startswith(mark)
+        assert f"**B: {verdict}" in text or f"B: accuracy {verdict}" in text
+        assert text.count(f"{alpha:g}".removeprefix("0")) > 3
+
+
+def test_a_run_by_the_key_alone_gets_no_pass_verdict(tmp_path):
+    years = make_questions(years=(2022, 2023))
+    runs = {"A": make_run(years, 0.4, 0, policy="board"), "B": make_run(years, 0.5, 1, policy="board")}
+    assert "## Pass lines" in write_markdown(tmp_path, runs, years)[1]
+    by_key = {name: Run(run.samples, {**run.run_info, "policy": "key"}) for name, run in runs.items()}
+    assert "## Pass lines" not in write_markdown(tmp_path, by_key, years)[1]
+
+
+def test_no_page_shows_where_a_file_lay(tmp_path):
+    paths = {"completions": "/home/somebody/secret/c.jsonl", "questions": "C:\\Users\\somebody\\q.jsonl"}
+    paths |= {"folder": "/home/somebody/runs/x", "model": "/home/somebody/models/tiny"}
+    made = {name: make_run(QUESTIONS, 0.4, seed) for seed, name in enumerate("ABC")}
+    runs = {name: Run(run.samples, {**run.run_info, **paths}) for name, run in made.items()}
+    write_markdown(tmp_path, runs)
+    for name in ("comparison.md", "comparison.html"):
+        text = (tmp_path / name).read_text("utf-8")
+        assert "somebody" not in text
+        assert "look like seeds of one method (tiny)" in text
+        assert "c.jsonl" in text and "q.jsonl" in text
+    hub = {name: Run(run.samples, {**run.run_info, "model": "org/name"}) for name, run in runs.items()}
+    assert "org/name" in write_markdown(tmp_path, hub)[1], "a model of the hub keeps its owner"
+
+
+@pytest.mark.parametrize("method", ["exact", "mid-p", "chi2"])
+def test_the_note_says_by_which_test_a_difference_is_detectable(tmp_path, method):
+    _, text = write_markdown(
+        tmp_path, {name: make_run(QUESTIONS, 0.4, i) for i, name in enumerate("AB")}, method=method
+    )
+    assert ("It is that of the exact test" in text) == (method != "exact")
+
+
+def test_two_families_do_not_share_a_sentence(tmp_path):
+    runs = {name: make_run(QUESTIONS, 0.4 if i == 0 else 0.9, i) for i, name in enumerate(["A", "s0", "s1", "B"])}
+    _, text = write_markdown(tmp_path, runs, groups={"G": ["s0", "s1"]})
+    assert "**G: accuracy significantly higher than A. B: accuracy significantly higher than A.**" in text
+    assert "two families" in text and "a family of its own beside the single models' tests" in text

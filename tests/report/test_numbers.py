@@ -17,3 +17,8 @@ def test_a_rounded_zero_has_no_direction():
     assert [points(d) for d in (0.021, -0.003, 0.0004, -0.0004)] == ["+2.1", "-0.3", "±0.0", "±0.0"]
     assert points_interval((-0.0004, 0.034)) == "[0.0, +3.4]"
     assert [percent(share) for share in (0.7111, None)] == ["71.1", "–"]
+
+
+def test_no_star_stands_where_alpha_is_not_reached():
+    assert [stars(p, 0.01) for p in (0.0005, 0.009, 0.01, 0.03)] == ["***", "**", "n.s.", "n.s."]
+    assert [stars(p, 0.1) for p in (0.03, 0.07, 0.1)] == ["*", "*", "n.s."]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from medgrpo.statistics import compare_paired, compare_seeds
+from medgrpo.statistics import compare_paired, compare_seeds, mcnemar, tango_interval
 
 
 def test_counts_by_hand():
@@ -67,7 +67,9 @@ def test_the_ends():
     zeros, ones = np.zeros((1, 40)), np.ones((3, 40))
     assert compare_seeds(zeros, zeros).p == 1
     won = compare_seeds(zeros, ones)
-    assert (won.delta, won.delta_ci, won.p) == (1.0, (1.0, 1.0), 2 / 2**40)
+    low, _ = tango_interval(0, 40, 40)
+    assert (won.delta, won.delta_ci) == (1.0, (pytest.approx(low), 1.0))
+    assert won.p == mcnemar(0, 40, "chi2") < 1e-9
     # Two seeds, one all right and one all wrong, say nothing about the method's mean.
     assert compare_seeds(zeros, [[1] * 40, [0] * 40]).delta_ci == (-1.0, 1.0)
 
@@ -119,3 +121,49 @@ def test_pooling_would_cover_far_less():
 def test_what_cannot_be_compared_is_refused(base, run):
     with pytest.raises(ValueError):
         compare_seeds(base, run)
+
+
+def with_discordant(n, lost, won, seeds=3):
+    """`seeds` equal rows that lose and win these many questions against a base that is half right."""
+    base = np.arange(n) % 2 == 0
+    run = base.copy()
+    run[np.flatnonzero(base)[:lost]] = False
+    run[np.flatnonzero(~base)[:won]] = True
+    return base[None], np.tile(run, (seeds, 1))
+
+
+@pytest.mark.parametrize(("n", "lost", "won"), [(50, 0, 0), (50, 1, 0), (50, 0, 5), (1000, 2, 3), (9, 4, 5)])
+def test_few_discordant_questions_leave_tangos_width(n, lost, won):
+    found = compare_seeds(*with_discordant(n, lost, won))
+    low, high = tango_interval(lost, won, n)
+    assert found.delta_ci[0] <= low and high <= found.delta_ci[1]
+    assert found.delta_ci[0] < found.delta < found.delta_ci[1]
+    assert (found.p < 0.05) == (found.delta_ci[0] > 0 or found.delta_ci[1] < 0)
+
+
+def test_three_seeds_like_the_base_do_not_claim_certainty():
+    found = compare_seeds(*with_discordant(50, 0, 0))
+    assert found.p == 1
+    # Tango's at b = c = 0: +- z^2 / (n + z^2).
+    assert found.delta_ci == pytest.approx((-3.8415 / 53.8415, 3.8415 / 53.8415), abs=1e-5)
+
+
+def test_seeds_that_each_miss_another_question_are_as_wide_as_one():
+    """Mean counts b = 1, c = 0, though no question is lost by all."""
+    base, run = np.ones((1, 60), bool), np.ones((3, 60), bool)
+    run[[0, 1, 2], [0, 1, 2]] = False
+    low, high = tango_interval(1, 0, 60)
+    assert np.ptp(compare_seeds(base, run).delta_ci) >= high - low
+
+
+@pytest.mark.parametrize("share", [0.002, 0.01])
+def test_the_interval_covers_where_hardly_a_question_differs(share):
+    """200 questions, of which a share is lost and as many won by each seed: the truth is 0."""
+    generator = np.random.default_rng(4)
+    hits = 0
+    for _ in range(400):
+        base = generator.random((1, 200)) < 0.5
+        run = base ^ (generator.random((3, 200)) < 2 * share)
+        low, high = compare_seeds(base, run).delta_ci
+        hits += low <= 0 <= high
+    assert hits / 400 >= 0.94

@@ -1,7 +1,7 @@
 """A run's folder as the audit reads it: the logged series, the settings, the held-out answers."""
 
 import json
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +38,7 @@ class TrainingLog:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The trainer's settings; empty where there is no run.json."""
     model: str = ""
+    """As run.json names it, of a local folder the last component only; empty where it does not say."""
     before: Run | None = None
     after: Run | None = None
 
@@ -74,7 +75,7 @@ def read_training_log(run_dir: str | Path) -> TrainingLog:
     for a `run.json` that is none, and for damaged answers under `before` or `after`.
     """
     folder = Path(run_dir)
-    rows = [row for row in read_metrics(folder) if isinstance(row, dict) and isinstance(row.get("step"), int)]
+    rows = [row for row in read_metrics(folder) if isinstance(row, dict) and _is_step(row.get("step"))]
     if not rows:
         raise MedgrpoError(f"{folder}: no logged steps in {METRICS}: name the output_dir of a training run")
     info = _read_info(folder / RUN_FILE)
@@ -84,7 +85,7 @@ def read_training_log(run_dir: str | Path) -> TrainingLog:
         rows=rows,
         weights={str(name): float(weight) for name, weight in weights.items()},
         arguments=info.get("arguments") or {},
-        model=str(info.get("model") or ""),
+        model=_name_model(str(info.get("model") or "")),
         before=_read_answers(folder / "before"),
         after=_read_answers(folder / "after"),
     )
@@ -92,7 +93,17 @@ def read_training_log(run_dir: str | Path) -> TrainingLog:
 
 def is_finite(value: Any) -> bool:
     """Whether a logged value is a number that can be drawn."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # A whole number that no float holds can't be drawn either; JSON knows such numbers.
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_step(value: Any) -> bool:
+    return isinstance(value, int) and is_finite(value)
+
+
+def _name_model(model: str) -> str:
+    """The pages are shown to others: where a model lies on this machine is none of their business."""
+    return Path(model).name if Path(model).is_absolute() else model
 
 
 def _read_info(path: Path) -> dict[str, Any]:
@@ -104,6 +115,14 @@ def _read_info(path: Path) -> dict[str, Any]:
         raise MedgrpoError(f"{path}: not JSON ({error}): remove it to audit the log alone") from error
     if not isinstance(info, dict) or not isinstance(info.get("rewards", {}), dict):
         raise MedgrpoError(f"{path}: not the record of a training run: remove it to audit the log alone")
+    for name, weight in info.get("rewards", {}).items():
+        if not is_finite(weight):
+            raise MedgrpoError(
+                f"{path}: the weight of the reward {name!r} is {weight!r:.60}, has to be a number: "
+                "mend it, or remove the file to audit the log alone"
+            )
+    if not isinstance(info.get("arguments") or {}, dict):
+        raise MedgrpoError(f"{path}: arguments are no JSON object: remove the file to audit the log alone")
     return info
 
 

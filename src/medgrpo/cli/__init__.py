@@ -1,10 +1,11 @@
 """`medgrpo <verb>`: one verb a file, thin; what it needs is imported when it runs, so help is instant.
 
 A verb is a function from its arguments to the exit status (0 done, 1 a check failed). Status 2 is bad use: a
-wrong option, or a `MedgrpoError` printed on standard error.
+wrong option, or a `MedgrpoError` printed on standard error. Ctrl-C gives 130, as shells have it.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -16,7 +17,7 @@ VERBS = (data, score, evaluate, compare, audit)
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Build the parser of all verbs; a parsed verb stands in `run` and its name in `verb`."""
+    """Build the parser of all verbs; a parsed verb stands in `run`, its name in `verb`, its parser in `parser`."""
     parser = Parser(
         prog="medgrpo",
         description="Post-train models on Japanese medical exam questions, and say whether it helped.",
@@ -31,9 +32,20 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit status."""
-    args = build_parser().parse_args(argv)
+    args, unknown = build_parser().parse_known_args(argv)
+    if unknown:
+        args.parser.refuse_unknown(unknown)
     try:
-        return args.run(args)
+        status = args.run(args)
+        sys.stdout.flush()
+        return status
     except MedgrpoError as error:
         print(f"medgrpo {args.verb}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        # Nobody reads on (`medgrpo ... | head`); Python would flush the rest at exit and fail once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print(f"medgrpo {args.verb}: interrupted", file=sys.stderr)
+        return 130

@@ -10,7 +10,7 @@ def score(args: argparse.Namespace) -> int:
     from medgrpo.evaluation.describe import describe_run
     from medgrpo.evaluation.score import score_file
 
-    run = score_file(args.completions, args.questions, args.out, args.policy)
+    run = score_file(args.completions, args.questions, args.out, args.policy, overwrite=args.overwrite)
     print(describe_run(run))
     print(f"wrote {args.out}/samples.jsonl and {args.out}/run.json")
     return 0
@@ -34,3 +34,4 @@ def add_verbs(verbs: "argparse._SubParsersAction[Parser]") -> None:
         default="board",
         help="board (default): excluded questions are not counted, credited ones are right; key: all by their key",
     )
+    verb.add_argument("--overwrite", action="store_true", help="replace a model's run, or a begun one, in --out")

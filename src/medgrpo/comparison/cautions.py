@@ -1,6 +1,7 @@
 """What a reader has to know before believing a difference, found in the runs themselves."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,9 +90,10 @@ def _parse_failures(facts: Sequence[RunFacts]) -> Iterator[Caution]:
             share = f"{run.parse_failures}/{run.n} ({100 * run.parse_failures / run.n:.1f} %)"
             yield Caution(
                 "parse_failures",
-                f"{run.name}: {share} of the answers could not be read and count as wrong; part of a difference may "
-                "be format, not knowledge.",
-                f"{run.name} の回答の {share} は読み取れず、不正解とした。差の一部は知識でなく書式による可能性がある。",
+                f"{run.name}: {share} of the answers could not be read and count as wrong (unless credited to all); "
+                "part of a difference may be format, not knowledge.",
+                f"{run.name} の回答の {share} は読み取れず、不正解とした（全員正解の問題を除く）。"
+                "差の一部は知識でなく書式による可能性がある。",
             )
 
 
@@ -118,6 +120,8 @@ def _ungrouped_seeds(facts: Sequence[RunFacts], groups: Mapping[str, Sequence[st
     for model, members in by_model.items():
         if len({run.seed for run in members}) > 1:
             names = ", ".join(run.name for run in members)
+            # Cautions stand on pages that are shared: not where a model lies on one machine.
+            model = Path(model).name if Path(model).is_absolute() else model
             yield Caution(
                 "seeds",
                 f"{names} look like seeds of one method ({model}): group them (--group NAME=DIR,DIR), so that they "

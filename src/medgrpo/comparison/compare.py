@@ -1,6 +1,7 @@
 """Runs over the same questions against a base: `compare_runs`, the way in."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -47,7 +48,9 @@ def compare_runs(
     group of unknown, doubled or single runs, and for options outside their range.
     """
     groups = {name: tuple(members) for name, members in (groups or {}).items()}
-    _check(runs, base, method, family, correction, {"confidence": confidence, "alpha": alpha, "power": power}, draws)
+    _check(
+        runs, base, method, family, correction, {"confidence": confidence, "alpha": alpha, "power": power}, draws, seed
+    )
     check_groups(groups, runs, base)
     outcomes = lay_side_by_side(runs, base)
     levels = Levels(confidence, alpha, power)
@@ -88,6 +91,7 @@ def _check(
     correction: str,
     shares: Mapping[str, float],
     draws: int,
+    seed: int,
 ) -> None:
     if base not in runs:
         raise MedgrpoError(f"no run is called {base!r}: the base has to be one of {', '.join(runs) or 'the runs'}")
@@ -105,6 +109,8 @@ def _check(
             raise MedgrpoError(f"{name} has to lie between 0 and 1, not {share}")
     if draws < 1:
         raise MedgrpoError(f"draws has to be 1 or more, not {draws}")
+    if seed < 0:
+        raise MedgrpoError(f"seed has to be 0 or more, not {seed}")
 
 
 def _describe(name: str, row: int, run: Run, outcomes: Outcomes, confidence: float, folder: str) -> RunFacts:
@@ -126,7 +132,8 @@ def _describe(name: str, row: int, run: Run, outcomes: Outcomes, confidence: flo
         )
     return RunFacts(
         name=name,
-        folder=folder,
+        # comparison.json is shared: a machine's own tree does not belong there.
+        folder=Path(folder).name if Path(folder).is_absolute() else folder,
         n=len(outcomes.ids),
         excluded=len(run.samples) - len(outcomes.ids),
         credited=sum(sample.scoring == "credited" for sample in run.samples),

@@ -1,14 +1,14 @@
 """A request's folders become runs with names, each read once."""
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from medgrpo.comparison.request import ComparisonRequest
 from medgrpo.errors import MedgrpoError
-from medgrpo.evaluation.samples import Run, check_writable, read_run
+from medgrpo.evaluation.samples import Run, check_writable, list_ids, read_run
 from medgrpo.exams.question import Question, read_questions
 
 
@@ -26,9 +26,13 @@ class ComparedRuns:
 
 def read_runs(request: ComparisonRequest) -> ComparedRuns:
     """Read every run once and give each a name; raises `MedgrpoError` for what cannot be compared."""
-    for name in ("base", "out"):
-        if getattr(request, name) is None:
-            raise MedgrpoError(f"{name} is missing: give --{name}")
+    if request.base is None:
+        raise MedgrpoError(
+            "no base is given: name its folder first (`medgrpo compare BASE RUN ...`), or as `base` in the recipe's "
+            "options or the YAML file"
+        )
+    if request.out is None:
+        raise MedgrpoError("no folder for the report is given: name it with --out")
     groups = _parse_groups(request.group)
     entries = [_parse_run(text) for text in (request.base, *request.runs)]
     given = {folder.resolve() for _, folder in entries}
@@ -48,6 +52,8 @@ def read_runs(request: ComparisonRequest) -> ComparedRuns:
     by_folder = {folder.resolve(): name for (_, folder), name in zip(entries, names, strict=True)}
     with _no_garbage():
         runs = {name: read_run(folder) for (_, folder), name in zip(entries, names, strict=True)}
+    if request.questions is not None:
+        _check_questions(request.questions, questions, runs)
     return ComparedRuns(
         runs=runs,
         base=names[0],
@@ -55,6 +61,17 @@ def read_runs(request: ComparisonRequest) -> ComparedRuns:
         folders={name: str(folder) for (_, folder), name in zip(entries, names, strict=True)},
         questions=questions,
     )
+
+
+def _check_questions(path: str, questions: Sequence[Question], runs: Mapping[str, Run]) -> None:
+    """Questions of another exam would leave the report's examples without a text, or with a wrong one."""
+    known = {question.id for question in questions}
+    for name, run in runs.items():
+        missing = [sample.id for sample in run.samples if sample.id not in known]
+        if missing:
+            raise MedgrpoError(
+                f"{path}: lacks {list_ids(missing)}, which {name} answered: give the questions that were scored"
+            )
 
 
 @contextmanager

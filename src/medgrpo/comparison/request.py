@@ -34,6 +34,11 @@ class ComparisonRequest:
     draws: int = _option(2000, "bootstrap draws (2000)", "N")
     seed: int = _option(0, "of the bootstrap (0)", "N")
 
+    def __post_init__(self) -> None:
+        # A YAML file may name one run without making a list of it.
+        self.runs = [self.runs] if isinstance(self.runs, str) else self.runs
+        self.group = [self.group] if isinstance(self.group, str) else self.group
+
     def options(self) -> dict[str, Any]:
         """Return the options of `compare_runs` that this request sets."""
         names = ("method", "correction", "confidence", "alpha", "power", "draws", "seed")

@@ -42,7 +42,7 @@ class RunFacts:
 
     name: str
     folder: str
-    """Empty where the run was not read from a folder."""
+    """As it was given; only its name where the path was absolute, empty where no folder was read."""
     n: int
     excluded: int
     credited: int

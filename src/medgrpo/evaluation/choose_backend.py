@@ -12,6 +12,21 @@ from medgrpo.evaluation.request import EvaluationRequest
 # Options that one backend alone knows, with the value that says "not given".
 _OWN_OPTIONS = {"engine_args": "vllm", "base_url": "openai", "api_key_env": "openai"}
 
+# Arguments of a chat template's call that the backends set themselves; another value would change what is returned.
+_SET_HERE = (
+    "conversation",
+    "add_generation_prompt",
+    "continue_final_message",
+    "tokenize",
+    "padding",
+    "truncation",
+    "max_length",
+    "return_tensors",
+    "return_dict",
+    "return_assistant_tokens_mask",
+    "tokenizer_kwargs",
+)
+
 
 def open_backend(request: EvaluationRequest) -> tuple[Backend, ModelIdentity]:
     """Return the backend of `request` and which model it asks; raises `MedgrpoError` for what it cannot be.
@@ -22,7 +37,11 @@ def open_backend(request: EvaluationRequest) -> tuple[Backend, ModelIdentity]:
         if getattr(request, name) is not None and request.backend != owner:
             raise MedgrpoError(f"{name} is an option of the backend {owner}, not of {request.backend}")
     sampling = Sampling(request.temperature, request.max_new_tokens, request.seed)
-    options: dict[str, Any] = {"chat_template_kwargs": _read_json(request.chat_template_kwargs, "chat_template_kwargs")}
+    template_kwargs = _read_json(request.chat_template_kwargs, "chat_template_kwargs")
+    for name in _SET_HERE:
+        if name in template_kwargs:
+            raise MedgrpoError(f"chat_template_kwargs: {name} is set by the evaluation itself: leave it out")
+    options: dict[str, Any] = {"chat_template_kwargs": template_kwargs}
     if request.batch_size is not None:
         options["batch_size"] = request.batch_size
     if request.backend == "openai":

@@ -3,13 +3,14 @@
 What counts, for every accuracy of this project, under the policy `board` (the default):
 - a question that the exam board *excluded* stays among the samples and leaves the denominator;
 - a question *credited* to everyone is right for everyone, whatever was answered;
-- a parse failure is a wrong answer, and is counted separately as well;
+- a parse failure is a wrong answer (but on a credited question), and is counted separately as well;
 - every question weighs 1, and the denominator `n` stands beside every share.
 
 Under the policy `key` the board's decisions are set aside: every question counts, by its key. Its samples say
 `scoring` "normal", so everything later counts them so, and a comparison with a run under `board` is refused.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import Literal, get_args
 
 from medgrpo.answers import is_correct, parse_answer
 from medgrpo.errors import MedgrpoError
+from medgrpo.evaluation.journal import PARTIAL_FILE
 from medgrpo.evaluation.run_info import build_run_info
-from medgrpo.evaluation.samples import Run, Sample, list_ids, read_run, write_run
+from medgrpo.evaluation.samples import RUN_FILE, Run, Sample, list_ids, read_run, write_run
 from medgrpo.exams.jsonl import Problems, read_objects
 from medgrpo.exams.question import Question, read_questions
 
@@ -74,9 +76,11 @@ class Summary(Tally):
     def describe(self) -> str:
         """The run in a few lines, a denominator beside every share, and one short line a department."""
         rows = [("all", self), ("text only", self.text_only), *((str(year), t) for year, t in self.by_year.items())]
+        spared = " unless credited" if self.credited else ""
         lines = [
             f"{name:<10} {_percent(tally.accuracy)} right ({tally.correct}/{tally.n}), "
-            f"{_percent(tally.format_compliance)} readable ({tally.parse_failures} parse failures, counted as wrong)"
+            f"{_percent(tally.format_compliance)} readable "
+            f"({tally.parse_failures} parse failures, counted as wrong{spared})"
             for name, tally in rows
         ]
         lines += [
@@ -164,11 +168,21 @@ def read_completions(path: str | Path) -> dict[str, str]:
     return completions
 
 
-def score_file(completions: str | Path, questions: str | Path, out_dir: str | Path, policy: Policy = "board") -> Run:
+def score_file(
+    completions: str | Path,
+    questions: str | Path,
+    out_dir: str | Path,
+    policy: Policy = "board",
+    *,
+    overwrite: bool = False,
+) -> Run:
     """`medgrpo score COMPLETIONS.jsonl --questions FILE.jsonl --out DIR`: score completions, without a model.
 
-    Writes the two files of a run and returns it; model and sampling are unknown and recorded as null.
+    Writes the two files of a run and returns it; model and sampling are unknown and recorded as null. Raises
+    `MedgrpoError` where `out_dir` holds a model's run or a begun one, unless `overwrite`.
     """
+    if not overwrite:
+        _refuse_model_run(Path(out_dir))
     samples = score_completions(apply_policy(read_questions(questions), policy), read_completions(completions))
     run_info = build_run_info(
         model=None,
@@ -180,7 +194,25 @@ def score_file(completions: str | Path, questions: str | Path, out_dir: str | Pa
         questions=str(questions),
         policy=policy,
     )
-    return write_run(out_dir, samples, run_info)
+    run = write_run(out_dir, samples, run_info)
+    (Path(out_dir) / PARTIAL_FILE).unlink(missing_ok=True)
+    return run
+
+
+def _refuse_model_run(folder: Path) -> None:
+    """Raise where scoring into `folder` would lose what a model has answered or how it was trained."""
+    remedy = "choose another --out, or give --overwrite to replace it"
+    if (folder / PARTIAL_FILE).exists():
+        raise MedgrpoError(f"{folder}: holds a begun evaluation ({PARTIAL_FILE}): {remedy}")
+    path = folder / RUN_FILE
+    if not path.exists():
+        return
+    try:
+        run_info = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise MedgrpoError(f"{path}: cannot be read, so it may be a model's run ({error}): {remedy}") from error
+    if not isinstance(run_info, dict) or run_info.get("model") is not None:
+        raise MedgrpoError(f"{folder}: holds the run of a model ({RUN_FILE}): {remedy}")
 
 
 def _score(question: Question, completion: str) -> Sample:

@@ -4,6 +4,7 @@ import codecs
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,9 +61,14 @@ def read_objects(path: str | Path, problems: Problems) -> list[tuple[int, dict[s
     """Read the JSON objects of a UTF-8 file (with or without BOM), one a line, as (line number, object).
 
     Blank lines are passed over. A line that is not UTF-8, not JSON, not an object, or that names a key twice
-    is noted in `problems` and left out. Raises `MedgrpoError` where the file cannot be read at all.
+    is noted in `problems` and left out. Raises `MedgrpoError` where the file cannot be read at all, or is
+    Shift_JIS or EUC-JP as a whole.
     """
     data = read_utf8_bytes(path)
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        _refuse_older_encoding(path, data, error)
     objects = []
     # Split at \n only: str.splitlines would also cut at U+2028 and other marks that stand inside real texts.
     for number, raw in enumerate(data.split(b"\n"), start=1):
@@ -92,7 +98,7 @@ def read_utf8_bytes(path: str | Path) -> bytes:
     except OSError as error:
         raise MedgrpoError(f"{path}: cannot be read ({error.strerror}): check the path") from error
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise MedgrpoError(f"{path}: is UTF-16: save it as UTF-8")
+        raise MedgrpoError(f"{path}: is UTF-16: save it as UTF-8, or run: {_iconv(path, 'UTF-16')}")
     return data.removeprefix(codecs.BOM_UTF8)
 
 
@@ -102,16 +108,10 @@ def read_text(path: str | Path) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
+        _refuse_older_encoding(path, data, error)
         line = data.count(b"\n", 0, error.start) + 1
-        found = _guess_encoding(data)
-        if found is None:
-            raise MedgrpoError(
-                f"{path}, line {line}: byte {error.start + 1} of the file is not UTF-8: save it as UTF-8"
-            ) from error
-        name, codec = found
         raise MedgrpoError(
-            f"{path}, line {line}: is not UTF-8 but looks like {name}: save it as UTF-8 (in Excel: CSV UTF-8), or "
-            f"run: iconv -f {codec} -t UTF-8 '{path}' > utf8.csv"
+            f"{path}, line {line}: byte {error.start + 1} of the file is not UTF-8: save it as UTF-8"
         ) from error
 
 
@@ -179,6 +179,26 @@ def write_objects(path: str | Path, objects: Iterable[Mapping[str, Any]]) -> Non
 
 _JAPANESE_ENCODINGS = (("Shift_JIS (cp932)", "CP932"), ("EUC-JP", "EUC-JP"))
 _KANA = re.compile("[ぁ-んァ-ヶ]")
+
+
+def _refuse_older_encoding(path: str | Path, data: bytes, error: UnicodeDecodeError) -> None:
+    """Raise `MedgrpoError` with the converting command where all of `data` is Shift_JIS or EUC-JP."""
+    if _KANA.search(data[: error.start].decode("utf-8")):
+        return  # Japanese in UTF-8 up to here: one damaged place, which may decode as Shift_JIS by chance
+    found = _guess_encoding(data)
+    if found is None:
+        return
+    name, codec = found
+    line = data.count(b"\n", 0, error.start) + 1
+    excel = " (in Excel: CSV UTF-8)" if Path(path).suffix.lower() == ".csv" else ""
+    raise MedgrpoError(
+        f"{path}, line {line}: is not UTF-8 but looks like {name}: save it as UTF-8{excel}, or "
+        f"run: {_iconv(path, codec)}"
+    ) from error
+
+
+def _iconv(path: str | Path, codec: str) -> str:
+    return f"iconv -f {codec} -t UTF-8 {shlex.quote(str(path))} > utf8{Path(path).suffix}"
 
 
 def _guess_encoding(data: bytes) -> tuple[str, str] | None:

@@ -53,16 +53,22 @@ def find_leaks(train: Sequence[Question], evaluation: Sequence[Question]) -> lis
     """Find the leaks by id, then by (exam, year), then by text.
 
     By id and by text every training question counts once, with the first evaluation question that is its
-    like. An exam's year that stands on both sides counts once for each of its questions on the side that has
-    fewer of them: these are the ones that slipped in. Questions of unknown exam or year (empty, 0) are passed
-    over there. Reordered choices, full-width forms, spaces and punctuation do not hide a text.
+    like. An equal id is no leak where exam and year are known on both sides and both differ: two exams may each
+    number their questions from 1. An exam's year that stands on both sides counts once for each of its questions
+    on the side that has fewer of them: these are the ones that slipped in. Questions of unknown exam or year
+    (empty, 0) are passed over there. Reordered choices, full-width forms, spaces and punctuation do not hide a
+    text.
     """
-    ids: dict[str, str] = {}
+    ids: dict[str, list[Question]] = defaultdict(list)
     texts: dict[tuple[str, frozenset[str]], str] = {}
     for question in evaluation:
-        ids.setdefault(_plain_id(question), question.id)
+        ids[_plain_id(question)].append(question)
         texts.setdefault(text_key(question), question.id)
-    leaks = [Leak("id", q.id, ids[_plain_id(q)]) for q in train if _plain_id(q) in ids]
+    leaks = []
+    for question in train:
+        like = next((q for q in ids.get(_plain_id(question), ()) if not _are_unrelated(question, q)), None)
+        if like is not None:
+            leaks.append(Leak("id", question.id, like.id))
     leaks += _find_shared_years(train, evaluation)
     for question in train:
         key = text_key(question)
@@ -103,6 +109,12 @@ def list_leaks(leaks: Sequence[Leak], limit: int) -> str:
 
 def _plain_id(question: Question) -> str:
     return unicodedata.normalize("NFKC", question.id).casefold()
+
+
+def _are_unrelated(one: Question, other: Question) -> bool:
+    """Whether the questions are known to be of different exams in different years."""
+    known = one.exam and other.exam and one.year and other.year
+    return bool(known) and one.exam != other.exam and one.year != other.year
 
 
 def _find_shared_years(train: Iterable[Question], evaluation: Iterable[Question]) -> list[Leak]:

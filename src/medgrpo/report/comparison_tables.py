@@ -61,8 +61,11 @@ def test_tables(records: Records) -> list[Table]:
         tables.append(Table(head, rows, _family_notes(records, cells), records.label(kind, base.slice)))
     if tables:
         tables[-1].notes.append(say("note.counts", confidence=records.confidence))
-        tables[-1].notes.append(say("note.stars", method=comparison.method))
-        tables[-1].notes.append(say("note.least", power=records.power, alpha=records.alpha))
+        tables[-1].notes.append(say("note.stars", method=comparison.method, alpha=records.alpha))
+        least = say("note.least", power=records.power, alpha=records.alpha)
+        if comparison.method != "exact":
+            least = records.sentences(least, say("note.least_exact", method=comparison.method))
+        tables[-1].notes.append(least)
     return tables
 
 
@@ -105,7 +108,7 @@ def department_table(records: Records) -> Table | None:
                 *(_department_entry(records, cell) for cell in cells),
             )
         )
-    note = say("note.departments", correction=records.correction, tests=family.tests)
+    note = say("note.departments", correction=records.correction, tests=family.tests, alpha=records.alpha)
     return Table(head, rows, [note if family.declared else records.sentences(note, say("note.exploratory"))])
 
 
@@ -140,11 +143,11 @@ def seed_tables(records: Records) -> list[Table]:
             Entry(points(group.delta), points_interval(group.delta_ci), strong=True),
             bare_p(group.p),
             bare_p(group.p_holm),
-            stars(group.p_holm),
+            stars(group.p_holm, comparison.alpha),
         )
         for group in comparison.seeds
     ]
-    tables = [Table(head, rows, [say("note.seeds")])]
+    tables = [Table(head, rows, [say("note.seeds"), say("note.seeds_family", groups=len(comparison.seeds))])]
     if comparison.seed_pairs:
         rows = [
             entries(
@@ -152,11 +155,12 @@ def seed_tables(records: Records) -> list[Table]:
                 Entry(points(pair.delta), points_interval(pair.delta_ci), strong=True),
                 bare_p(pair.p),
                 bare_p(pair.p_holm),
-                stars(pair.p_holm),
+                stars(pair.p_holm, comparison.alpha),
             )
             for pair in comparison.seed_pairs
         ]
-        tables.append(Table([say("word.pair"), *tests], rows))
+        note = say("note.seed_pairs_family", pairs=len(comparison.seed_pairs))
+        tables.append(Table([say("word.pair"), *tests], rows, [note]))
     return tables
 
 
@@ -192,7 +196,7 @@ def _accuracy(score: SliceScore | Cell) -> Entry:
 
 def _p_columns(records: Records, cell: Cell) -> list[str]:
     corrected = records.corrected(cell)
-    return [str(cell.b), str(cell.c), bare_p(cell.p), bare_p(corrected), stars(corrected)]
+    return [str(cell.b), str(cell.c), bare_p(cell.p), bare_p(corrected), stars(corrected, records.comparison.alpha)]
 
 
 def _least(records: Records, cell: Cell) -> str:
@@ -209,7 +213,7 @@ def _family_notes(records: Records, cells: list[Cell]) -> list[str]:
 def _department_entry(records: Records, cell: Cell | None) -> Entry:
     if cell is None:
         return Entry("–")
-    mark = stars(records.corrected(cell))
+    mark = stars(records.corrected(cell), records.comparison.alpha)
     return Entry(points(cell.delta) if mark == "n.s." else f"{points(cell.delta)} {mark}", strong=mark != "n.s.")
 
 

@@ -31,21 +31,25 @@ class Conclusions:
 
 
 def draw_conclusions(records: Records) -> Conclusions:
-    """The verdict over all questions; a method with several seeds is judged over its seeds, not run by run."""
+    """The verdict over all questions; a method with several seeds is judged over its seeds, not run by run.
+
+    Seeds and single runs are corrected as families of their own, so no sentence of the headline holds both.
+    """
     comparison, say = records.comparison, records.say
     grouped = {run for group in comparison.seeds for run in group.runs}
-    statements = [_judge_seeds(records, group) for group in comparison.seeds]
-    for run in comparison.runs:
-        cell = records.cell(run)
-        if cell is not None and run not in grouped:
-            statements.append(_judge(records, cell))
+    methods = [_judge_seeds(records, group) for group in comparison.seeds]
+    cells = [records.cell(run) for run in comparison.runs if run not in grouped]
+    singles = [_judge(records, cell) for cell in cells if cell is not None]
     headline = [
         say(f"verdict.{kind}", names=say.join(names), base=comparison.base)
         for kind in ("better", "worse", "open")
-        if (names := [statement.name for statement in statements if statement.kind == kind])
+        for family in (methods, singles)
+        if (names := [statement.name for statement in family if statement.kind == kind])
     ]
-    text = records.sentences(*headline)
-    return Conclusions(text, statements, [*_pairs(records), *_departments(records), *_best(records)])
+    remarks = [*_pairs(records), *_departments(records), *_best(records)]
+    if methods and singles:
+        remarks.insert(0, say("say.seeds_family", names=say.join([method.name for method in methods])))
+    return Conclusions(records.sentences(*headline), [*methods, *singles], remarks)
 
 
 def _judge(records: Records, cell: Cell) -> Statement:
@@ -65,6 +69,8 @@ def _judge(records: Records, cell: Cell) -> Statement:
     family = records.family([cell])
     if cell.p < comparison.alpha and family is not None:
         texts = [say("say.uncorrected", raw=format_p(cell.p), tests=family.tests, numbers=numbers)]
+    elif not cell.b + cell.c:
+        texts = [say("say.open", numbers=numbers), say("say.alike", n=cell.n)]
     else:
         texts = [say("say.open", numbers=numbers), _explain_power(records, cell), _explain_imbalance(records, cell)]
     return Statement("open", cell.run, records.sentences(*texts))

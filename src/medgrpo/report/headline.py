@@ -91,6 +91,10 @@ def _explain(comparison: Comparison) -> list[str]:
         f"detectable the smallest true difference that as many questions, as often discordant, show at p < "
         f"{comparison.alpha:g} in {100 * comparison.power:g} % of cases: n.s. does not rule out a smaller one"
     )
+    if comparison.method != "exact":
+        lines[-1] += f" (the exact test's, though p is by {comparison.method})"
+    if comparison.seeds:
+        lines.append("seeds      p Holm over the methods of this table, and over their pairs: families of their own")
     facts = comparison.facts_of(base)
     if facts.excluded or facts.credited:
         lines.append(f"excluded   {facts.excluded} by the board (in no denominator); {facts.credited} credited to all")

@@ -14,9 +14,11 @@ def bare_p(p: float) -> str:
     return f"{p:.3f}" if p == 1 else f"{p:.{4 if p < 0.1 else 3}f}".removeprefix("0")
 
 
-def stars(p: float) -> str:
-    """`***` below .001, `**` below .01, `*` below .05, else `n.s.`."""
-    return next((mark for bound, mark in ((0.001, "***"), (0.01, "**"), (0.05, "*")) if p < bound), "n.s.")
+def stars(p: float, alpha: float = 0.05) -> str:
+    """`n.s.` from alpha up; else `***` below .001, `**` below .01, `*` for the rest."""
+    if p >= alpha:
+        return "n.s."
+    return "***" if p < 0.001 else "**" if p < 0.01 else "*"
 
 
 def percent(share: float | None) -> str:

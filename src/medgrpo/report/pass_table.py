@@ -9,13 +9,18 @@ from medgrpo.report.tables import Entry, Records, Table, entries
 
 
 def pass_table(records: Records, runs: Mapping[str, Run]) -> Table | None:
-    """Models by year with the three conditions; None where no year of the licensing exam was answered."""
+    """Models by year with the three conditions; None where no year of the licensing exam was answered.
+
+    A run scored under the policy `key` has no verdict: the exam's rules hold with the board's decisions only.
+    """
     say = records.say
     head = [say("word.model"), say("word.year"), say("word.verdict"), say("word.required"), say("word.others")]
     head.append(say("word.contraindicated"))
     rows: list[list[Entry]] = []
     lines: dict[int, PassLine | None] = {}
     for name, run in runs.items():
+        if run.run_info.get("policy") == "key":
+            continue
         for result in judge_pass(run.samples):
             rows.append(_row(records, name, result))
             lines[result.year] = result.line

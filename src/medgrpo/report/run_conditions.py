@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from medgrpo.evaluation.samples import Run
@@ -10,6 +11,9 @@ from medgrpo.report.tables import Records, Table, entries
 
 # A longer text (a prompt, a chat template) stands by itself below the tables, which name its number.
 LONG_TEXT = 120
+
+# Pages are shared: of these only the last part of the path is shown. run.json has it whole.
+PATHS = ("completions", "questions", "folder")
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,19 @@ def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, inner in value.items():
         if isinstance(inner, Mapping) and inner:
             flat.update(_flatten(inner, f"{prefix}{key}."))
+        elif isinstance(inner, str) and _is_path(key, inner):
+            flat[f"{prefix}{key}"] = PureWindowsPath(inner).name or inner
         else:
             flat[f"{prefix}{key}"] = inner
     return flat
+
+
+def _is_path(key: str, text: str) -> bool:
+    """A file or a folder; a model or a tokenizer only where it is a path of one machine."""
+    if key in PATHS:
+        return True
+    absolute = PurePosixPath(text).is_absolute() or PureWindowsPath(text).is_absolute()
+    return absolute and key in ("model", "tokenizer", "adapter")
 
 
 def _is_long(value: Any) -> bool:

@@ -4,19 +4,34 @@ import json
 from pathlib import Path
 from typing import Any
 
+from medgrpo.errors import MedgrpoError
+
 METRICS = "metrics.jsonl"
 RUN_FILE = "run.json"
 
 
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """The logged steps of a run's folder, in order; empty where there are none."""
+    """The logged steps of a run's folder, in order; empty where there are none.
+
+    Reading ends at a torn line. Raises `MedgrpoError` for a file that cannot be read or is not UTF-8.
+    """
     path = Path(folder) / METRICS
     if not path.is_file():
         return []
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise MedgrpoError(f"{path}: cannot be read ({error.strerror}): check the file") from error
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for number, line in enumerate(lines, start=1):
         try:
-            rows.append(json.loads(line))
+            rows.append(json.loads(line.decode("utf-8")))
+        except UnicodeDecodeError as error:
+            if number == len(lines):
+                break
+            raise MedgrpoError(
+                f"{path}, line {number}: byte {error.start + 1} is not UTF-8: the log is damaged; remove that line"
+            ) from error
         except json.JSONDecodeError:
             # A kill in mid-write leaves a torn last line; the step is logged again after resuming.
             break
