@@ -223,12 +223,22 @@ def test_config_of_another_method_is_refused(build) -> None:
         build(CHORDTrainer, MedGRPOConfig)
 
 
-def test_rollouts_of_another_shape_are_generated_anew_with_a_warning(build, tmp_path: Path, monkeypatch) -> None:
-    build(max_steps=1, save_strategy="steps", save_steps=1).train()
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"steps_per_generation": 2}, "micro_batches_per_generation was 4, is now 2"),
+        ({"beta": 0.1}, "reference was False, is now True"),
+    ],
+)
+def test_rollouts_that_do_not_fit_are_generated_anew_with_a_warning(
+    build, tmp_path: Path, monkeypatch, changed, said
+) -> None:
+    start = {"save_strategy": "steps", "save_steps": 1, "steps_per_generation": 4, "beta": 0.0}
+    build(max_steps=1, **start).train()
     warned = []
     monkeypatch.setattr("medgrpo.trainers.resumable.logger.warning", warned.append)
-    build(folder="other", max_steps=2, steps_per_generation=2).train(
+    build(folder="other", max_steps=2, **{**start, **changed}).train(
         resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-1")
     )
     assert len(warned) == 1
-    assert "2 micro-batches a generation on 1 processes" in warned[0]
+    assert said in warned[0]

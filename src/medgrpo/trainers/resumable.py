@@ -54,9 +54,13 @@ class ResumableGRPOTrainer(GRPOTrainer):
             saved = torch.load(path, map_location=self.accelerator.device, weights_only=True)
         # All processes go on with rollouts, or none: they generate and learn together.
         if not all(gather_object([saved.get("layout") == self._layout])):
+            then = saved.get("layout") or {}
+            other = [
+                f"{key} was {then[key]}, is now {now}" for key, now in self._layout.items() if then.get(key, now) != now
+            ]
             logger.warning(
-                f"{checkpoint}: has no rollouts of a run with the same batches, processes, KL term and server, so the "
-                "resumed run generates anew, and at other steps than an uninterrupted one"
+                f"{checkpoint}: no rollouts that all processes can go on with ({', '.join(other) or 'missing'}): the "
+                "resumed run generates anew, and so at other steps than an uninterrupted one"
             )
             return
         self._step, self._buffered_inputs = saved["micro_batches_done"], saved["rollouts"]
