@@ -62,7 +62,7 @@ class Endpoint:
         try:
             completion = await self._client.chat.completions.create(
                 model=self.model,
-                messages=[dict(message) for message in messages],  # type: ignore[misc]
+                messages=[dict(message) for message in messages],
                 response_format={
                     "type": "json_schema",
                     "json_schema": {"name": name, "schema": dict(schema), "strict": True},

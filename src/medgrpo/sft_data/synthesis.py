@@ -46,8 +46,8 @@ async def synthesise(
     if concurrency < 1:
         raise MedgrpoError(f"concurrency has to be at least 1, got {concurrency}")
     state = Progress()
-    waiting = iter([question for question in questions if (question.id, STAGES[-1]) not in journal.replies])
-    done = len(questions) - sum((question.id, STAGES[-1]) not in journal.replies for question in questions)
+    todo = [question for question in questions if (question.id, STAGES[-1]) not in journal.replies]
+    waiting, done = iter(todo), len(questions) - len(todo)
     in_a_row = 0
     with tqdm(total=len(questions), initial=done, unit="item", desc="synthesis", disable=not progress) as bar:
 
