@@ -25,6 +25,7 @@ from medgrpo.report.page import data_uri, figure_files, new_environment, write_f
 from medgrpo.report.pass_table import pass_table
 from medgrpo.report.run_conditions import describe_conditions
 from medgrpo.report.tables import Records
+from medgrpo.report.trainings import Trainings
 from medgrpo.report.wording import read_wording
 
 # Completions are long: with many runs fewer of them are shown, so that the page still opens on a phone.
@@ -32,8 +33,8 @@ EXAMPLES_SHOWN, EXAMPLES_IN_ALL, IDS_SHOWN = 5, 40, 300
 # More runs than these are not told apart in a figure; the tables have them all.
 RUNS_DRAWN = 12
 
-SECTIONS = ("verdict", "cautions", "accuracy", "tests", "pairs", "years", "departments", "best", "seeds")
-SECTIONS += ("passing", "parse", "changes", "conditions", "reading")
+SECTIONS = ("verdict", "cautions", "setup", "accuracy", "tests", "pairs", "years", "departments", "best", "seeds")
+SECTIONS += ("passing", "parse", "curves", "audits", "changes", "conditions", "reading")
 READINGS = {
     "holm": ("reading.wilson", "reading.mcnemar", "reading.holm", "reading.ns"),
     "bh": ("reading.wilson", "reading.mcnemar", "reading.holm", "reading.bh", "reading.ns"),
@@ -55,13 +56,15 @@ def write_comparison_report(
     runs: Mapping[str, Run],
     questions: Sequence[Question] = (),
     lang: str = "ja",
+    trainings: Trainings | None = None,
 ) -> list[Path]:
     """Write `comparison.html`, `comparison.md` and the figures (PNG and SVG) into `out_dir`; returns the paths.
 
     `runs` holds every run of the comparison by its name there, the base's as well; `questions` adds the texts
-    to the questions won and lost. The HTML carries its figures and needs nothing beside it. All prose is in
-    `lang`, "ja" or "en". Raises `MedgrpoError` for another language, for a run that is missing, for runs over
-    different questions, and where the folder cannot be written.
+    to the questions won and lost, `trainings` how the models were trained, their curves and what their audits
+    found. The HTML carries its figures and needs nothing beside it. All prose is in `lang`, "ja" or "en". Raises
+    `MedgrpoError` for another language, for a run that is missing, for runs over different questions, and where
+    the folder cannot be written.
     """
     wording = read_wording(lang)
     names = [comparison.base, *comparison.runs]
@@ -76,6 +79,8 @@ def write_comparison_report(
     changes = [Changes(name, *find_changes(base, runs[name], texts, shown)) for name in comparison.runs]
     tables, prompts = describe_conditions(records, runs)
     figures = _draw(records)
+    if trainings is not None and trainings.curves is not None:
+        figures["curves"] = trainings.curves
     exams = dict.fromkeys(sample.exam or wording("subject.unnamed") for sample in base.samples)
     conclusions = draw_conclusions(records)
     page = {
@@ -88,6 +93,9 @@ def write_comparison_report(
         "verdict_kind": _overall(conclusions),
         "cautions": [c.japanese if lang == "ja" else c.english for c in comparison.cautions],
         "readings": READINGS[comparison.correction],
+        "setup": trainings and trainings.setup,
+        "curves": "curves" in figures,
+        "audits": trainings and trainings.audits,
         "headline": headline_table(records),
         "tests": test_tables(records),
         "pairs": pair_table(records),

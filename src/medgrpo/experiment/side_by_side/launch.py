@@ -1,0 +1,114 @@
+"""The runs of a side-by-side experiment one after another, each in processes of its own; or as Slurm jobs."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from medgrpo.errors import MedgrpoError
+from medgrpo.experiment.side_by_side.design import Design, PlannedRun
+from medgrpo.experiment.side_by_side.train import FINISHED, parse_settings
+
+LOG = "log.txt"
+LINES_SHOWN = 15
+
+
+def run_all(design: Design, script: str | Path) -> None:
+    """Train and score every run that is not finished, `script` being the recipe that trains one (`--run NAME`).
+
+    What a run prints goes to `log.txt` in its folder. A run that fails does not stop the others. Raises
+    `MedgrpoError` for settings that a method refuses, before anything is trained, for a finished run that was made
+    with other settings, and in the end for the runs that failed.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise MedgrpoError(
+            "start this recipe as a single process (python recipes/side_by_side.py): it launches the processes of each "
+            "run itself, by the design's `placement`"
+        )
+    done = {run.name: is_finished(run) for run in design.runs}
+    for run in design.runs:
+        if not done[run.name]:
+            try:
+                parse_settings(run)
+            except MedgrpoError as error:
+                raise MedgrpoError(f"{design.path}, {run.name}: {error}") from error
+    failed = []
+    for number, run in enumerate(design.runs, start=1):
+        head = f"[{number}/{len(design.runs)}] {run.name}"
+        if done[run.name]:
+            print(f"{head}: finished already", flush=True)
+            continue
+        print(f"{head}: running, log in {run.folder / LOG}", flush=True)
+        started = time.monotonic()
+        status = _run_one(design, run, script)
+        took = f"{time.monotonic() - started:.0f} s"
+        if status == 0 and is_finished(run):
+            print(f"{head}: finished in {took}", flush=True)
+        else:
+            failed.append(run)
+            print(
+                f"{head}: failed after {took} (exit status {status})\n{_end_of_log(run)}", file=sys.stderr, flush=True
+            )
+    if failed:
+        names = ", ".join(run.name for run in failed)
+        raise MedgrpoError(
+            f"{names}: did not finish, see {failed[0].folder / LOG}: the same command goes on from there, and a report "
+            "is written when all runs are finished"
+        )
+
+
+def is_finished(run: PlannedRun) -> bool:
+    """Whether the run is trained and scored; raises `MedgrpoError` where that was with other settings."""
+    path = run.folder / FINISHED
+    if not path.is_file():
+        return False
+    if json.loads(path.read_text(encoding="utf-8")).get("fingerprint") != run.fingerprint:
+        raise MedgrpoError(
+            f"{run.folder}: was finished with other settings than the file has now: name another output_dir, or remove "
+            "that folder"
+        )
+    return True
+
+
+def launch_command(design: Design, run: PlannedRun, script: str | Path) -> list[str]:
+    """The command that trains one run where this process is."""
+    placement = ["--config_file", design.placement] if design.placement else []
+    launcher = [sys.executable, "-m", "accelerate.commands.launch", *placement]
+    return [*launcher, str(script), "--config", str(design.path), "--run", run.name]
+
+
+def slurm_jobs(design: Design, script: str | Path, batch_file: str) -> str:
+    """Shell lines that submit a job for every run that is not finished, and one that reports when all are done."""
+    lines = ["jobs=()"]
+    for run in design.runs:
+        if not is_finished(run):
+            words = [batch_file, str(script), "--config", str(design.path), "--run", run.name]
+            name = f"--job-name={run.name.replace('/', '-')}"
+            lines.append(f'jobs+=("$(sbatch --parsable {shlex.join([name, *words])})")')
+    report = shlex.join([sys.executable, str(script), "--config", str(design.path)])
+    lines.append(
+        "sbatch --job-name=report --nodes=1 --ntasks=1 "
+        f'--dependency="afterok:$(IFS=:; echo "${{jobs[*]}}")" --wrap {shlex.quote(report)}'
+    )
+    return "\n".join(lines)
+
+
+def _run_one(design: Design, run: PlannedRun, script: str | Path) -> int:
+    # This process may itself have been started by accelerate: its settings are not the run's.
+    inherited = ("ACCELERATE_", "FSDP_", "DEEPSPEED_")
+    places = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(inherited) and name not in places
+    }
+    with (run.folder / LOG).open("ab") as log:
+        return subprocess.run(
+            launch_command(design, run, script), stdout=log, stderr=subprocess.STDOUT, env=environment, check=False
+        ).returncode
+
+
+def _end_of_log(run: PlannedRun) -> str:
+    text = (run.folder / LOG).read_text(encoding="utf-8", errors="replace")
+    return "\n".join(f"    {line}" for line in text.splitlines()[-LINES_SHOWN:])

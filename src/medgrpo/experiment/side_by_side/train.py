@@ -1,0 +1,106 @@
+"""One run of a side-by-side experiment, in the processes that accelerate started: train, then score every exam."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+from transformers.trainer_utils import get_last_checkpoint
+from trl import ModelConfig
+
+from medgrpo.errors import MedgrpoError
+from medgrpo.experiment.arguments import ExamArguments, parse_arguments
+from medgrpo.experiment.chord_show import find_base, load_teaching
+from medgrpo.experiment.exam import Exam, load_exam, to_dataset
+from medgrpo.experiment.methods import combine
+from medgrpo.experiment.model import find_model
+from medgrpo.experiment.side_by_side.design import BASE, Design, PlannedRun
+from medgrpo.experiment.verdict import Experiment
+from medgrpo.rewards import get_reward_funcs
+from medgrpo.trainers.base import MedGRPOTrainer
+from medgrpo.trainers.chord_config import CHORDConfig
+from medgrpo.trainers.config import MedGRPOConfig
+
+FINISHED = "finished.json"
+SETTINGS = "settings.yaml"
+
+
+def train_run(design: Design, run: PlannedRun) -> None:
+    """Train the run, going on from its last checkpoint, and score it on every exam; the base is only scored.
+
+    Raises `MedgrpoError` for what the settings, the questions or the model have wrong.
+    """
+    arguments, config, model_arguments = parse_settings(run)
+    exams = load_exams(design, arguments)
+    trainer = _make_trainer(run, arguments, config, model_arguments, exams)
+    for exam in exams.values():
+        trainer.accelerator.print(exam.describe())
+    if run.label != BASE:
+        last = get_last_checkpoint(config.output_dir) if Path(config.output_dir).is_dir() else None
+        trainer.train(resume_from_checkpoint=last)
+        trainer.save_model()
+    for name, exam in exams.items():
+        Experiment(trainer, exam, arguments, model_arguments).score(name)
+    trainer.accelerator.wait_for_everyone()
+    if trainer.accelerator.is_main_process:
+        mark = {"run": run.name, "fingerprint": run.fingerprint}
+        (run.folder / FINISHED).write_text(json.dumps(mark) + "\n", encoding="utf-8")
+
+
+def parse_settings(run: PlannedRun) -> tuple[ExamArguments, MedGRPOConfig, ModelConfig]:
+    """The run's settings as a recipe reads them, from `settings.yaml` in its folder, which this writes."""
+    config_class, _ = combine(run.parts)
+    settings = {**run.settings, "output_dir": str(run.folder), "seed": run.seed}
+    if run.label == BASE:
+        # Nothing is trained: no reference model has to be loaded, nothing is written to a tracker.
+        settings |= {"beta": 0.0, "report_to": "none"}
+    path = run.folder / SETTINGS
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(settings, allow_unicode=True, sort_keys=False), encoding="utf-8")
+    return parse_arguments(config_class, path, ["--config", str(path)])
+
+
+def load_exams(design: Design, arguments: ExamArguments) -> dict[str, Exam]:
+    """Each exam with the same training questions: those of which no exam reveals anything.
+
+    Raises `MedgrpoError` where a file is damaged, or training questions leak into an exam.
+    """
+    exams = {
+        name: load_exam(replace(arguments, eval_file=held_out.file, eval_years=held_out.years))
+        for name, held_out in design.exams.items()
+    }
+    kept = set.intersection(*({question.id for question in exam.train} for exam in exams.values()))
+    if not kept:
+        raise MedgrpoError(f"{arguments.train_file}: no question is left to train on")
+    return {
+        name: replace(exam, train=[question for question in exam.train if question.id in kept])
+        for name, exam in exams.items()
+    }
+
+
+def _make_trainer(
+    run: PlannedRun,
+    arguments: ExamArguments,
+    config: MedGRPOConfig,
+    model_arguments: ModelConfig,
+    exams: dict[str, Exam],
+) -> MedGRPOTrainer:
+    _, trainer_class = combine(run.parts)
+    extra = {}
+    first = next(iter(exams.values()))
+    if isinstance(config, CHORDConfig):
+        named = config.chord_sft_dataset
+        extra["chord_sft_dataset"] = load_teaching(config, first)
+        for exam in list(exams.values())[1:]:
+            load_teaching(replace(config, chord_sft_dataset=named), exam)
+    find_base(model_arguments, config)
+    model, tokenizer, peft_config = find_model(model_arguments, config)
+    return trainer_class(
+        model=model,
+        processing_class=tokenizer,
+        peft_config=peft_config,
+        args=config,
+        reward_funcs=get_reward_funcs(arguments.reward_funcs),
+        train_dataset=to_dataset(first.train),
+        **extra,
+    )

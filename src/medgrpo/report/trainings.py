@@ -1,0 +1,121 @@
+"""How the compared models were trained, for the page that compares them: settings, curves, what the audits found."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medgrpo.report.figure_style import Drawing
+from medgrpo.report.method_curves import Metrics, draw_method_curves
+from medgrpo.report.tables import Entry, Table, entries
+from medgrpo.report.wording import Wording
+from medgrpo.trainers.metrics_file import RUN_FILE, read_metrics
+
+# The rows of the set-up table, in the order of the first seed's section 2.5; one that no run has stays out.
+SETTINGS = (
+    "learning_rate",
+    "beta",
+    "epsilon",
+    "epsilon_high",
+    "importance_sampling_level",
+    "loss_type",
+    "num_generations",
+    "temperature",
+    "max_completion_length",
+    "num_train_epochs",
+    "max_steps",
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "steps_per_generation",
+    "num_iterations",
+    "advantage",
+    "adapt_reward_weights",
+    "chord_mu_peak",
+    "chord_mu_valley",
+    "chord_mu_warmup_steps",
+    "chord_mu_decay_steps",
+    "chord_enable_phi_function",
+)
+
+
+@dataclass(frozen=True)
+class AuditedRun:
+    """What the audit of one run said: (severity, what happened, what to try) a finding, in the page's language."""
+
+    name: str
+    findings: Sequence[tuple[str, str, str]]
+    page: str
+    """Where its own page is, relative to the report."""
+
+
+@dataclass(frozen=True)
+class Trainings:
+    """What a comparison of trained models says of their training."""
+
+    setup: Table
+    curves: Drawing | None
+    audits: Table
+
+
+def describe_trainings(
+    folders: Mapping[str, Sequence[Path]], audits: Sequence[AuditedRun], say: Wording, facts: Mapping[str, str]
+) -> Trainings:
+    """Read each method's `run.json` and `metrics.jsonl` (a folder a seed) and put them side by side.
+
+    `facts` are rows of the set-up table that hold for all methods: base, data, exams.
+    """
+    infos = {label: [_read_info(folder) for folder in seeds] for label, seeds in folders.items()}
+    metrics: dict[str, list[Metrics]] = {
+        label: [read_metrics(folder) for folder in seeds] for label, seeds in folders.items()
+    }
+    return Trainings(_setup(infos, say, facts), draw_method_curves(metrics, say), _audits(audits, say))
+
+
+def _setup(infos: Mapping[str, Sequence[Mapping[str, Any]]], say: Wording, facts: Mapping[str, str]) -> Table:
+    firsts = {label: seeds[0] for label, seeds in infos.items()}
+    rows = [entries(name, *[text] * len(firsts)) for name, text in facts.items()]
+    rewards = {label: info.get("rewards", {}) for label, info in firsts.items()}
+    rows.append(
+        entries(
+            say("setup.rewards"),
+            *(say.join([f"{name} x {weight:g}" for name, weight in chosen.items()]) for chosen in rewards.values()),
+        )
+    )
+    rows.append(entries(say("setup.batch"), *(str(_global_batch(info)) for info in firsts.values())))
+    for key in SETTINGS:
+        values = [info["arguments"].get(key) for info in firsts.values()]
+        if any(value not in (None, -1) for value in values):
+            rows.append(entries(key, *(_show(value) for value in values)))
+    seeds = [say.join([str(info["seed"]) for info in each]) for each in infos.values()]
+    rows.append(entries("seed", *seeds))
+    rows.append(entries(say("setup.processes"), *(str(info["world_size"]) for info in firsts.values())))
+    return Table([say("word.item"), *firsts], rows, [say("note.setup")])
+
+
+def _global_batch(info: Mapping[str, Any]) -> int:
+    """Completions an optimizer step learns from, over all processes."""
+    told = info["arguments"]
+    return told["per_device_train_batch_size"] * told["gradient_accumulation_steps"] * info["world_size"]
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _audits(audits: Sequence[AuditedRun], say: Wording) -> Table:
+    rows = []
+    for run in audits:
+        where = say("audits.page", page=run.page)
+        if not run.findings:
+            rows.append([Entry(run.name, where), *entries("-", say("audits.clear"), "")])
+        for number, (severity, what, advice) in enumerate(run.findings):
+            head = Entry(run.name, where) if number == 0 else Entry("")
+            rows.append([head, Entry(severity, strong=True), *entries(what, advice)])
+    return Table([say("word.model"), say("audits.severity"), say("audits.what"), say("audits.try")], rows)
+
+
+def _read_info(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
