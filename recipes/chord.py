@@ -28,7 +28,7 @@ def main() -> None:
     exam = load_exam(arguments)
     teaching = load_teaching(config, exam)
     find_base(model_arguments, config)
-    model, tokenizer, peft_config = find_model(model_arguments, config)
+    model, tokenizer, peft_config = find_model(model_arguments, config, arguments, exam)
     common = {
         "model": model,
         "processing_class": tokenizer,
@@ -41,6 +41,7 @@ def main() -> None:
     if arguments.against_grpo:
         grpo_config = deepcopy(config)
         grpo_config.output_dir = grpo_folder = str(Path(config.output_dir) / "grpo")
+        grpo_config.push_to_hub = False
         grpo = Experiment(MedGRPOTrainer(**common, args=grpo_config), exam, arguments, model_arguments)
         before = grpo.score("before")
         grpo.trainer.train()
@@ -55,6 +56,7 @@ def main() -> None:
     after = experiment.score("after")
     experiment.conclude(before, after)
     show_chord(trainer, grpo_folder)
+    experiment.push()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def main() -> None:
     """Arguments, questions, model, answers, score."""
     (request,) = parse_dataclasses((EvaluationRequest,), sys.argv[1:] or DEMO)
     questions = request.load_questions()
-    backend, model = open_backend(request)
+    backend, model = open_backend(request, questions)
     scored = evaluate(backend, questions, request.out, model=model, policy=request.policy, overwrite=request.overwrite)
     print(describe_run(scored))
     print(f"samples    {request.out}")

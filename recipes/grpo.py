@@ -21,7 +21,7 @@ def main() -> None:
     """Arguments, exam, model, trainer, score, train, score, verdict."""
     arguments, config, model_arguments = parse_arguments(MedGRPOConfig, DEFAULT)
     exam = load_exam(arguments)
-    model, tokenizer, peft_config = find_model(model_arguments, config)
+    model, tokenizer, peft_config = find_model(model_arguments, config, arguments, exam)
     trainer = MedGRPOTrainer(
         model=model,
         processing_class=tokenizer,
@@ -38,6 +38,7 @@ def main() -> None:
     trainer.save_model()
     after = experiment.score("after")
     experiment.conclude(before, after)
+    experiment.push()
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def main() -> None:
     """Arguments, exam, model, trainer, score, train, score, verdict; then GRPO on the same, and both side by side."""
     arguments, config, model_arguments = parse_arguments(MOGRPOConfig, DEFAULT, exam_class=MOGRPOExamArguments)
     exam = load_exam(arguments)
-    model, tokenizer, peft_config = find_model(model_arguments, config)
+    model, tokenizer, peft_config = find_model(model_arguments, config, arguments, exam)
 
     def make_trainer(config: MOGRPOConfig) -> MOGRPOTrainer:
         return MOGRPOTrainer(
@@ -51,8 +51,10 @@ def main() -> None:
     if arguments.against_grpo:
         grpo_config.advantage, grpo_config.adapt_reward_weights = "grpo", False
         grpo_config.output_dir = str(experiment.folder / "grpo")
+        grpo_config.push_to_hub = False
         make_trainer(grpo_config).train()
         show_reward_gains(trainer, grpo_config.output_dir)
+    experiment.push()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
+from medgrpo.nfkc import nfkc
+from medgrpo.tags import tag_bodies
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -35,19 +38,28 @@ def parse_answer(text: str) -> Answer | None:
     The text is read in NFKC: `parse_answer(text) == parse_answer(unicodedata.normalize("NFKC", text))`. NFKC
     leaves no trace of a circle, so `①27` is 127. A `<think>` or a tag that is never closed is a failure.
     Several tags have to agree; one without a letter or digit (empty, `…`, `選択肢`) echoes the instruction
-    and is passed over when another tag answers.
+    and is passed over when another tag answers. More than 32 different wordings, or more than 8,000 characters
+    in them (4,000 in one), are a failure: a loop or an essay, in which no answer is looked for.
     """
-    text = _nfkc(text)
-    end_of_thinking = 0
-    for think in _THINK.finditer(text):
-        end_of_thinking = think.end() if think[1] else None
-    if end_of_thinking is None:
+    wordings = tag_bodies(text)
+    if wordings is None or len(wordings) > _MOST_WORDINGS:
         return None
-    bodies = _tag_bodies(text, end_of_thinking)
-    if bodies is None or len(bodies) > _MOST_BODIES:
-        return None
-    answers = {_read_body(body) for body in bodies if _LETTER_OR_DIGIT.search(body)}
-    return answers.pop() if len(answers) == 1 else None
+    answer = None
+    length = 0
+    for wording in wordings:
+        # NFKC makes one letter of at most four, so more of them are an essay before they are normalised.
+        if len(wording) > 4 * _LONGEST_BODY:
+            return None
+        body = nfkc(wording)
+        length += len(body)
+        if length > _LONGEST_BODIES:
+            return None
+        if _LETTER_OR_DIGIT.search(body):
+            read = _read_body(body)
+            if read is None or (answer is not None and read != answer):
+                return None
+            answer = read
+    return answer
 
 
 def is_correct(answer: Answer | None, key: Sequence[Sequence[str]]) -> bool:
@@ -68,9 +80,10 @@ def plain_number(text: str) -> str | None:
     """A number's one plain decimal form (`+1,504.0` -> `1504`, `04` -> `4`, `-0` -> `0`); None if not one.
 
     Exact: equal strings mean equal numbers. Numbers of more than 40 digits on a side of the point, or with
-    exponents of more than two digits, are not read.
+    exponents of more than two digits, are not read, nor is a text of more than 200 characters.
     """
-    match = _NUMBER.fullmatch(_nfkc(text).strip())
+    text = text.strip()
+    match = _NUMBER.fullmatch(nfkc(text).strip()) if len(text) <= _LONGEST_NUMBER else None
     if match is None:
         return None
     plain = format(Decimal(match[0].replace(",", "").replace("−", "-")), "f")
@@ -79,50 +92,12 @@ def plain_number(text: str) -> str | None:
     return "0" if plain == "-0" else plain.removeprefix("+")
 
 
-# --- the tags -------------------------------------------------------------------------------------------
-
-_THINK = re.compile(r"<(/?)think>", re.A | re.I)
-_TAG = re.compile(r"[\[【〔]\s*+(/?)\s*+ans\s*+[\]】〕]", re.A | re.I)
 _LETTER_OR_DIGIT = re.compile(r"[A-Za-z0-9]")
-_MOST_BODIES = 32  # different wordings in one completion; beyond it is a loop, not an answer
+_MOST_WORDINGS = 32  # different ones in one completion; beyond it is a loop, not an answer
 _LONGEST_BODY = 4000  # characters; beyond it is a loop or an essay, not an answer
-
-
-def _tag_bodies(text: str, position: int) -> set[str] | None:
-    """What stands between the tags from `position` on, each wording once; None when a tag stays open."""
-    bodies: set[str] = set()
-    start = None
-    for tag in _TAG.finditer(text, position):
-        if tag[1]:
-            if start is not None:
-                bodies.add(text[start : tag.start()])
-            start = None
-        elif start is not None:
-            return None
-        else:
-            start = tag.end()
-    return None if start is not None else bodies
-
-
-def _nfkc(text: str) -> str:
-    """NFKC in linear time.
-
-    CPython sorts a run of combining marks by insertion, which takes minutes on a megabyte of them; marks that
-    come sorted cost nothing, and sorting them first (stably, by class) does not change the result.
-    """
-    if text.isascii():
-        return text
-    decomposed = {char: unicodedata.normalize("NFKD", char) for char in set(text)}
-    marks = [char for char, parts in decomposed.items() if unicodedata.combining(parts[0])]
-    classes = {unicodedata.combining(part) for char in marks for part in decomposed[char]}
-    if len(classes) > 1:
-        long_run = re.compile(f"[{re.escape(''.join(marks))}]{{32,}}")
-        text = long_run.sub(
-            lambda run: "".join(sorted("".join(decomposed[char] for char in run[0]), key=unicodedata.combining)),
-            text,
-        )
-    return unicodedata.normalize("NFKC", text)
-
+_LONGEST_BODIES = 8000  # characters of all wordings together
+_LONGEST_NUMBER = 200  # characters
+_MOST_QUANTITIES = 64  # numbers in one tag; beyond it is a loop, not an answer
 
 # --- one tag's body ---------------------------------------------------------------------------------------
 
@@ -139,13 +114,13 @@ _WORDS = (
 # Real choices are also spelt BCG, GH, Ca, hCG, IgA: capitals that a set of letters does not have.
 _ABBREVIATIONS = "ABG|ADH|AHA|BCG|CABG|CAG|ECG|EEG|FDG|GH|HAE|HCG"
 _MIXED_CASE = "(?=[A-J]*[a-j])(?=[a-j]*[A-J])[A-Ja-j]{2,}+"
-_WORD = re.compile(rf"(?<![A-Za-z])(?:(?i:{_WORDS})|{_ABBREVIATIONS}|{_MIXED_CASE})(?![A-Za-z])")
+_WORD = re.compile(rf"(?<![A-Za-z])(?=[A-Za-z]{{2}})(?:(?i:{_WORDS})|{_ABBREVIATIONS}|{_MIXED_CASE})(?![A-Za-z])")
 
 # Words that announce an answer: 答え: b, "the answer is b", 選択肢 b.
 _NOUN = r"(?:答え|答|解答|回答|正解|正答|選択肢|\b(?:answer|ans|option|choice)s?\b)"
 _LABEL = re.compile(rf"(?:(?:the|correct|final|最終)\s*)*{_NOUN}\s*(?:は|[:=]|\bis\b|\bwould be\b)?\s*:?\s*")
 _CONCLUSION = re.compile(rf"{_NOUN}|(?:よって|したがって|従って|ゆえに|以上より|\btherefore\b)[\s、,]*")
-_CLAUSE_LETTER = re.compile(r"(?<=[、。.\n])\s*(?=[a-j]:)")
+_COLON_LETTER = re.compile("[a-j]:")
 
 
 def _read_body(body: str) -> Answer | None:
@@ -192,9 +167,18 @@ def _read_conclusion(body: str) -> Answer | None:
         answer = _read_answer(_CONCLUSION.sub("答え", body[starts[-1] :], count=1))
         if answer is not None:
             return answer if answer.number is None or _supports(body[: starts[-1]], answer.number) else None
-    clause = _CLAUSE_LETTER.search(body)
-    if clause and len(set(_LONE_LETTER.findall(body))) == 1:
-        return _read_answer(body[clause.end() :])
+    clause = _find_clause_letter(body)
+    if clause is not None and len(set(_LONE_LETTER.findall(body))) == 1:
+        return _read_answer(body[clause:])
+    return None
+
+
+def _find_clause_letter(body: str) -> int | None:
+    """Where the first clause starts that is a letter with a colon: after 、 。 . or on a line of its own."""
+    for letter in _COLON_LETTER.finditer(body):
+        before = body[: letter.start()].rstrip()
+        if before.endswith(("、", "。", ".")) or "\n" in body[len(before) : letter.start()]:
+            return letter.start()
     return None
 
 
@@ -202,7 +186,7 @@ def _supports(working: str, number: str) -> bool:
     """Whether a working holds the number or one that rounds to it, or no number at all."""
     stated = Decimal(number)
     unit = Decimal(1).scaleb(stated.as_tuple().exponent)
-    found = [Decimal(digits.replace(",", "")) for digits in _DIGITS.findall(working)]
+    found = [Decimal(digits.replace(",", "")) for digits in set(_DIGITS.findall(working))]
     if not found or stated in found:
         return True
     if unit < Decimal("1e-6"):
@@ -311,7 +295,7 @@ def _read_number(body: str) -> str | None:
     if subject:
         body = body[subject.end() :]
     number = _read_quantities(body)
-    if number is None and "\n" not in body:
+    if number is None and "\n" not in body and _EQUALS.search(body):
         number = _read_quantities(_EQUALS.split(body)[-1].strip())
     return number
 
@@ -319,10 +303,11 @@ def _read_number(body: str) -> str | None:
 def _read_quantities(body: str) -> str | None:
     """The number of a text of nothing but equal quantities (`36, 36`, `27.3% (rounded)`), else None."""
     written: set[str] = set()
-    position = 0
+    position = read = 0
     while position < len(body) and not _EXPLANATION.match(body, position):
         quantity = _QUANTITY.match(body, position)
-        if quantity is None:
+        read += 1
+        if quantity is None or read > _MOST_QUANTITIES:
             return None
         written.add(quantity[1])
         position = _BETWEEN.match(body, quantity.end()).end()

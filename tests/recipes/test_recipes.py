@@ -30,7 +30,7 @@ METHODS = {
     "chord": (CHORDConfig, CHORDExamArguments),
     "mo_grpo": (MOGRPOConfig, MOGRPOExamArguments),
 }
-CONFIGS = sorted((ROOT / "recipes" / "configs").glob("*.yaml"))
+CONFIGS = sorted((ROOT / "recipes" / "configs").glob("tiny_*.yaml"))
 
 
 def launch(recipe: str, *arguments: str, folder: Path, quiet: bool = False) -> subprocess.CompletedProcess[str]:

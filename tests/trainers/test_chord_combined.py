@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file
 from small_model import build_model, build_tokenizer
 
@@ -53,8 +54,13 @@ def alone(base: Path) -> Path:
     return launch(1, "plain", base)
 
 
+def load_weights(folder: Path) -> dict[str, torch.Tensor]:
+    """All shards: under ZeRO-3 each process writes its own."""
+    return {name: tensor for path in folder.glob("model*.safetensors") for name, tensor in load_file(path).items()}
+
+
 def check(folder: Path, alone: Path, base: Path, tolerance: float) -> None:
-    start, one, other = (load_file(path / "model.safetensors") for path in (base, alone, folder))
+    start, one, other = (load_weights(path) for path in (base, alone, folder))
     assert other.keys() == one.keys()
     assert max((one[name] - other[name]).abs().max().item() for name in one) < tolerance
     still = [name for name in other if (other[name] - start[name]).abs().max() < 1e-4]

@@ -9,6 +9,7 @@ from typing import Any
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.evaluation.samples import SAMPLES_FILE, Run, read_run
+from medgrpo.owner import last_name
 from medgrpo.trainers.metrics_file import METRICS, RUN_FILE, read_metrics
 
 
@@ -103,7 +104,7 @@ def _is_step(value: Any) -> bool:
 
 def _name_model(model: str) -> str:
     """The pages are shown to others: where a model lies on this machine is none of their business."""
-    return Path(model).name if Path(model).is_absolute() else model
+    return last_name(model)
 
 
 def _read_info(path: Path) -> dict[str, Any]:

@@ -8,12 +8,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 
-from medgrpo.cli import audit, compare, data, evaluate, score
+from medgrpo.cli import audit, compare, data, evaluate, plan, push, score, serve
 from medgrpo.cli.verbs import Parser
 from medgrpo.errors import MedgrpoError
+from medgrpo.plain_text import VisibleOutput, visible
 
-VERBS = (data, score, evaluate, compare, audit)
+VERBS = (data, score, evaluate, compare, audit, push, serve, plan)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -36,11 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         args.parser.refuse_unknown(unknown)
     try:
-        status = args.run(args)
+        with redirect_stdout(VisibleOutput(sys.stdout)):
+            status = args.run(args)
         sys.stdout.flush()
         return status
     except MedgrpoError as error:
-        print(f"medgrpo {args.verb}: {error}", file=sys.stderr)
+        print(visible(f"medgrpo {args.verb}: {error}"), file=sys.stderr)
         return 2
     except BrokenPipeError:
         # Nobody reads on (`medgrpo ... | head`); Python would flush the rest at exit and fail once more.

@@ -16,7 +16,7 @@ def evaluate(args: argparse.Namespace) -> int:
 
     request = _read_request(args)
     questions = request.load_questions()
-    backend, model = open_backend(request)
+    backend, model = open_backend(request, questions)
     run = evaluate(backend, questions, request.out, model=model, policy=request.policy, overwrite=request.overwrite)
     print(describe_run(run))
     print(f"wrote {request.out}/samples.jsonl and {request.out}/run.json")

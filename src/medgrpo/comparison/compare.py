@@ -1,7 +1,6 @@
 """Runs over the same questions against a base: `compare_runs`, the way in."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -20,6 +19,7 @@ from medgrpo.comparison.result import (
 from medgrpo.comparison.seeds import check_groups, compare_groups
 from medgrpo.errors import MedgrpoError
 from medgrpo.evaluation.samples import Run
+from medgrpo.owner import last_name
 from medgrpo.statistics import MCNEMAR_METHODS, McNemarMethod, probability_best, wilson_interval
 
 
@@ -133,17 +133,22 @@ def _describe(name: str, row: int, run: Run, outcomes: Outcomes, confidence: flo
     return RunFacts(
         name=name,
         # comparison.json is shared: a machine's own tree does not belong there.
-        folder=Path(folder).name if Path(folder).is_absolute() else folder,
+        folder=last_name(folder),
         n=len(outcomes.ids),
         excluded=len(run.samples) - len(outcomes.ids),
         credited=sum(sample.scoring == "credited" for sample in run.samples),
         parse_failures=scores[0].parse_failures,
-        model=_known(run, "model", str),
+        model=_shown_model(run),
         revision=_known(run, "revision", str),
         seed=_known(run, "seed", int),
         sampling=_known(run, "sampling", dict),
         scores=tuple(scores),
     )
+
+
+def _shown_model(run: Run) -> str | None:
+    model = _known(run, "model", str)
+    return None if model is None else last_name(model)
 
 
 def _known(run: Run, field: str, kind: type) -> Any:

@@ -1,13 +1,15 @@
 """A request becomes a backend: the one that it names, with the model that it names."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.evaluation.backend import Backend, Sampling
 from medgrpo.evaluation.generate import TransformersBackend
-from medgrpo.evaluation.load import ModelIdentity, identify_model, load_model
+from medgrpo.evaluation.load import ModelIdentity, identify_model, load_model, refuse_prompts_longer_than
 from medgrpo.evaluation.request import EvaluationRequest
+from medgrpo.exams.question import Question
 
 # Options that one backend alone knows, with the value that says "not given".
 _OWN_OPTIONS = {"engine_args": "vllm", "base_url": "openai", "api_key_env": "openai"}
@@ -28,9 +30,11 @@ _SET_HERE = (
 )
 
 
-def open_backend(request: EvaluationRequest) -> tuple[Backend, ModelIdentity]:
+def open_backend(request: EvaluationRequest, questions: Sequence[Question] = ()) -> tuple[Backend, ModelIdentity]:
     """Return the backend of `request` and which model it asks; raises `MedgrpoError` for what it cannot be.
 
+    Of the `questions` none may make a prompt that the model has no room for: told before the model is loaded, but for
+    a model behind a server, which tells by itself.
     The packages vllm and openai are imported only where they are asked for.
     """
     for name, owner in _OWN_OPTIONS.items():
@@ -47,6 +51,10 @@ def open_backend(request: EvaluationRequest) -> tuple[Backend, ModelIdentity]:
     if request.backend == "openai":
         return _open_server(request, sampling, options)
     source, model = identify_model(request.model, request.revision)
+    if request.questions is not None:
+        refuse_prompts_longer_than(
+            request.model, model.revision, request.questions, questions, request.max_new_tokens, template_kwargs
+        )
     if request.backend == "vllm":
         from medgrpo.evaluation.vllm_offline import VLLMBackend
 

@@ -19,6 +19,7 @@ from medgrpo.evaluation.samples import RUN_FILE, Run, check_writable, list_ids, 
 from medgrpo.evaluation.score import Policy, apply_policy, score_completions
 from medgrpo.exams.prompts import CHOICE_INSTRUCTION, NUMBER_INSTRUCTION, SYSTEM_PROMPT, build_prompt
 from medgrpo.exams.question import Question
+from medgrpo.owner import without_owner
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def _build_prompts(questions: Sequence[Question]) -> dict[str, Prompt]:
 def _settings(backend: Backend, prompts: Mapping[str, Prompt], model: ModelIdentity) -> dict[str, Any]:
     """What decides the completions: a run goes on, or is scored again, only where all of it is the same."""
     asked = json.dumps(sorted(prompts.items()), ensure_ascii=False).encode()
-    return {
+    settings = {
         "model": model.name,
         "revision": model.revision,
         "files": model.files,
@@ -138,6 +139,7 @@ def _settings(backend: Backend, prompts: Mapping[str, Prompt], model: ModelIdent
         "sampling": dict(backend.settings),
         "prompts_sha256": hashlib.sha256(asked).hexdigest(),
     }
+    return without_owner(settings)
 
 
 def _conclude(

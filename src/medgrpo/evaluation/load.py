@@ -3,11 +3,12 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -17,15 +18,26 @@ from huggingface_hub import constants, is_offline_mode, try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import build_hf_headers
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from medgrpo.errors import MedgrpoError
+from medgrpo.exams.prompt_length import refuse_long_prompts
+from medgrpo.exams.question import Question
 from medgrpo.tiny import TINY, TINY_MODEL
 
 # Enough for a slow line, short enough that a machine without one says so at once.
 HUB_TIMEOUT_S = 10
 
 _MODEL_SUFFIXES = (".safetensors", ".bin", ".jinja", ".model")
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_NO_WEIGHTS = ("training_args.bin", "optimizer.pt", "scheduler.pt")
 _MODEL_CONFIGS = ("config.json", "generation_config.json", "adapter_config.json", "tokenizer.json",
                   "tokenizer_config.json")  # fmt: skip
 
@@ -57,6 +69,7 @@ def load_model(
             source,
             revision=commit,
             trust_remote_code=False,
+            use_safetensors=True,
             dtype="auto" if gpu else torch.float32,
             device_map="auto" if gpu else None,
         )
@@ -97,6 +110,43 @@ def _hash_files(folder: Path) -> str:
     return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()[:16]
 
 
+def find_context(config: PreTrainedConfig) -> int | None:
+    """The longest sequence, in tokens, that a model was made for; None where its config does not say."""
+    return getattr(config.get_text_config(), "max_position_embeddings", None)
+
+
+def count_tokens_with(
+    tokenizer: PreTrainedTokenizerBase, template_options: Mapping[str, Any] | None = None
+) -> Callable[[list[dict[str, str]]], int]:
+    """A function from a prompt's messages to the number of tokens that the model sees."""
+
+    def count(messages: list[dict[str, str]]) -> int:
+        encoded = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_dict=True, **(template_options or {})
+        )
+        return len(encoded["input_ids"])
+
+    return count
+
+
+def refuse_prompts_longer_than(
+    model_name_or_path: str,
+    revision: str | None,
+    path: str | Path,
+    questions: Sequence[Question],
+    max_new_tokens: int,
+    template_options: Mapping[str, Any],
+) -> None:
+    """Raise `MedgrpoError` naming the questions whose prompts a model has no room for, before it is loaded."""
+    source, commit = resolve_model(model_name_or_path, revision)
+    with readable(source):
+        config = AutoConfig.from_pretrained(source, revision=commit, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=commit, trust_remote_code=False)
+    if tokenizer.chat_template is not None:
+        count = count_tokens_with(tokenizer, template_options)
+        refuse_long_prompts(path, questions, count, find_context(config), max_new_tokens, "max_new_tokens")
+
+
 @contextmanager
 def readable(source: str) -> Iterator[None]:
     """Turn what `from_pretrained` raises for a damaged or foreign model into one line."""
@@ -114,6 +164,7 @@ def _is_folder(name: str) -> bool:
     if path.is_dir():
         if not any((path / file).is_file() for file in ("config.json", "adapter_config.json")):
             raise MedgrpoError(f"model {name}: no config.json in it: give a saved checkpoint's folder")
+        _refuse_pickles(path)
         return True
     if path.exists():
         raise MedgrpoError(f"model {name}: is a file: give the folder of a saved checkpoint")
@@ -122,6 +173,16 @@ def _is_folder(name: str) -> bool:
     if name.startswith((".", "~")) or len(parts) > 2 or (len(parts) == 2 and Path(parts[0] or "/").is_dir()):
         raise MedgrpoError(f"model {name}: no such folder: check the path")
     return False
+
+
+def _refuse_pickles(folder: Path) -> None:
+    """Raise where the only weights of a folder are pickles: to load one is to run the code that is in it."""
+    pickles = sorted(path.name for path in folder.iterdir() if path.suffix in _PICKLES and path.name not in _NO_WEIGHTS)
+    if pickles and not any(path.suffix == ".safetensors" for path in folder.iterdir()):
+        raise MedgrpoError(
+            f"model {folder}: its weights are pickles ({pickles[0]}), which can run code when they are loaded: convert "
+            "them to safetensors where you trust them (model.save_pretrained)"
+        )
 
 
 def _ask_hub(name: str, revision: str | None) -> str:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 from medgrpo.errors import MedgrpoError
 from medgrpo.exams.jsonl import Problems, read_objects, write_objects
 from medgrpo.exams.question import Scoring
+from medgrpo.owner import without_owner
 
 SAMPLES_FILE = "samples.jsonl"
 RUN_FILE = "run.json"
@@ -72,7 +73,7 @@ def write_run(out_dir: str | Path, samples: Sequence[Sample], run_info: Mapping[
     `run_info` that is not JSON.
     """
     folder = Path(out_dir)
-    run_info = {"schema": SCHEMA, **run_info}
+    run_info = without_owner({"schema": SCHEMA, **run_info})
     try:
         text = json.dumps(run_info, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:

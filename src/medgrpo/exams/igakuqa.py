@@ -11,8 +11,9 @@ from string import ascii_lowercase as LETTERS
 from typing import Any
 
 from medgrpo.errors import MedgrpoError
+from medgrpo.exams.checkout import stays_inside
 from medgrpo.exams.jsonl import Complain, Problems, read_objects
-from medgrpo.exams.keys import count_asked, plain
+from medgrpo.exams.keys import LONGEST_KEY, count_asked, plain
 from medgrpo.exams.question import Question, find_faults, shorten
 
 EXAM = "igakuqa"
@@ -40,6 +41,7 @@ of the required ones, which is why 2020 and 2022 ask for 158 of 197 points and n
   that the board has for required questions: it counts only for who got it right (44 % of the examinees).
 """
 
+_OR = re.compile(r"(?<!\s)\s+or\s+")
 _TEMPLATE = re.compile(r"解答\s*[：:]\s*((?:[0-9][0-9,，\s]*)?)([①-⑨]+)(?:[.．]([①-⑨]+))?")
 
 
@@ -61,7 +63,7 @@ def read_igakuqa(source: str | Path, years: Collection[int] | None = None) -> li
     for year, folder in sorted(folders.items()):
         if years is None or year in years:
             for block in BLOCKS:
-                questions += _read_block(folder, year, block, problems)
+                questions += _read_block(Path(source), folder, year, block, problems)
     problems.raise_if_any()
     return questions
 
@@ -79,13 +81,13 @@ def _find_years(source: Path) -> dict[int, Path]:
     return found
 
 
-def _read_block(folder: Path, year: int, block: str, problems: Problems) -> list[Question]:
+def _read_block(root: Path, folder: Path, year: int, block: str, problems: Problems) -> list[Question]:
     number = year - YEAR_OF_EXAM_0
     path, metadata_path = folder / f"{number}-{block}.jsonl", folder / f"{number}-{block}_metadata.jsonl"
     missing = [p for p in (path, metadata_path) if not p.is_file()]
     for p in missing:
         problems.add(p, "is missing: complete the checkout")
-    if missing:
+    if missing or not all([stays_inside(p, root, problems) for p in (path, metadata_path)]):
         return []
     metadata: dict[str, tuple[int, dict[str, Any]]] = {}
     for line, record in read_objects(metadata_path, problems):
@@ -177,11 +179,11 @@ def _convert(
 def _read_letters(answer: list[str], text: str, complain: Complain) -> list[list[str]]:
     """Read ["a"], ["a", "c"] or ["a or d"]; "ac" in one string could mean either, so it is refused."""
     if len(answer) == 1:
-        accepted = [[letter] for letter in re.split(r"\s+or\s+", plain(answer[0]))]
+        accepted = [[letter] for letter in _OR.split(plain(answer[0])[:LONGEST_KEY])]
     else:
         accepted = [sorted(map(plain, answer))]
     if not all(re.fullmatch("[a-z]", letter) for letters in accepted for letter in letters):
-        complain("answer", f'is {answer}, has to be like ["a"], ["a", "c"] or ["a or d"]')
+        complain("answer", f'is {shorten(answer)}, has to be like ["a"], ["a", "c"] or ["a or d"]')
         return []
     asked = count_asked(text)
     if asked and any(len(letters) != asked for letters in accepted):
@@ -208,7 +210,7 @@ def _read_number(answer: list[str], text: str, complain: Complain) -> list[list[
         complain("answer", f"is {answer}, which does not fill the sheet {sheet}: one digit for each blank")
         return []
     fraction = f".{digits[len(whole) :]}" if part else ""
-    accepted = [[str(int(digits[: len(whole)])) + fraction]]
+    accepted = [[(digits[: len(whole)].lstrip("0") or "0") + fraction]]
     if printed:
         accepted.append([re.sub("[^0-9]", "", printed) + digits[: len(whole)] + fraction])
     return accepted

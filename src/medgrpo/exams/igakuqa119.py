@@ -25,6 +25,7 @@ from string import ascii_lowercase as LETTERS
 from typing import Any
 
 from medgrpo.errors import MedgrpoError
+from medgrpo.exams.checkout import stays_inside
 from medgrpo.exams.igakuqa import BLOCKS, EXAM, REQUIRED_BLOCKS, YEAR_OF_EXAM_0
 from medgrpo.exams.jsonl import Complain, Problems, read_array, read_text
 from medgrpo.exams.keys import count_asked, plain
@@ -46,7 +47,8 @@ CUTS = {"119C5": ("心理的虐待", "ネグレクト"), "119C19": ("児童虐�
 
 _LABEL = re.compile(r"([a-zA-Z])\s*[.．]\s*")
 _HEADING = re.compile(rf"{NUMBER}[{BLOCKS}](?![0-9])")
-_INLINE = re.compile(r"(?<=[。])\s+" + r"\s+".join(rf"[{x}{x.upper()}](\S.*?)" for x in "abcde") + r"\s*\Z", re.S)
+# A choice's letter behind blanks, and text right behind it. Blanks are looked at from their first one only.
+_INLINE = [re.compile(rf"(?<!\s)\s+[{x}{x.upper()}](?=\S)") for x in "abcde"]
 
 
 def read_igakuqa119(source: str | Path) -> tuple[list[Question], dict[str, str]]:
@@ -105,7 +107,7 @@ def _find_file(folder: Path, name: str, problems: Problems) -> Path | None:
         what = f"is there {len(found)} times ({found[0]}, {found[1]}): keep one" if found else "is missing: complete it"
         problems.add(folder / name, what)
         return None
-    return found[0]
+    return found[0] if stays_inside(found[0], folder, problems) else None
 
 
 def _read_key(path: Path, problems: Problems) -> dict[str, tuple[int, str]]:
@@ -149,9 +151,10 @@ def _convert(
     numeric = not listed and key.isdigit()
     choices: dict[str, str] = {}
     if not numeric:
-        if not listed and (inline := _INLINE.search(text)):
-            listed = [f"{letter}. {choice.strip()}" for letter, choice in zip("abcde", inline.groups(), strict=True)]
-            text, mended[name] = text[: inline.start()], "choices cut off the question"
+        if not listed and (inline := _split_choices(text)):
+            text, texts = inline
+            listed = [f"{letter}. {choice}" for letter, choice in zip("abcde", texts, strict=True)]
+            mended[name] = "choices cut off the question"
         choices, how = _read_choices(name, listed)
         if how:
             mended[name] = how
@@ -182,6 +185,25 @@ def _convert(
     for field, message in faults:
         complain(field, message)
     return None if faults else Question(**converted)
+
+
+def _split_choices(text: str) -> tuple[str, list[str]] | None:
+    """Part a question from its choices a to e at its end; None where they don't stand there in order.
+
+    Each letter is the first one behind the letter before it. One search a letter, and not one pattern for all five,
+    which on a text with many of the letters a to d would try every way to take them.
+    """
+    first = re.compile(rf"(?<=。){_INLINE[0].pattern}").search(text)
+    if first is None:
+        return None
+    marks = [first]
+    for label in _INLINE[1:]:
+        mark = label.search(text, marks[-1].end() + 1)
+        if mark is None:
+            return None
+        marks.append(mark)
+    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    return text[: first.start()], [text[m.end() : end].strip() for m, end in zip(marks, ends, strict=True)]
 
 
 def _key_fits(name: str, text: str, key: str) -> bool:

@@ -76,7 +76,8 @@ def read_objects(path: str | Path, problems: Problems) -> list[tuple[int, dict[s
             continue
         try:
             record = json.loads(raw.decode("utf-8"), object_pairs_hook=_without_doubles)
-            _refuse_lone_surrogates(record)
+            if b"\\u" in raw:
+                _refuse_lone_surrogates(record)
         except UnicodeDecodeError as error:
             problems.add(path, f"byte {error.start + 1} is not UTF-8: save the file as UTF-8", number)
         except json.JSONDecodeError as error:
@@ -126,8 +127,9 @@ def read_array(path: str | Path, problems: Problems) -> list[tuple[int, dict[str
     objects: list[tuple[int, dict[str, Any]]] = []
     position = _skip_blanks(text, 0)
     expected = "["
+    line, counted = 1, 0
     while True:
-        line = text.count("\n", 0, position) + 1
+        line, counted = line + text.count("\n", counted, position), position
         if text[position : position + 1] == "]" and expected != "[":
             if text[position + 1 :].strip():
                 problems.add(path, "something follows the array's end: keep one array a file", line)
@@ -136,7 +138,7 @@ def read_array(path: str | Path, problems: Problems) -> list[tuple[int, dict[str
             problems.add(path, f"not a JSON array of objects: {expected!r} is missing here", line)
             return objects
         position = _skip_blanks(text, position + len(expected))
-        line = text.count("\n", 0, position) + 1
+        line, counted = line + text.count("\n", counted, position), position
         if expected == "[" and text[position : position + 1] == "]":
             expected = ""
             continue
@@ -212,18 +214,19 @@ def _guess_encoding(data: bytes) -> tuple[str, str] | None:
     return max(kana, key=lambda found: kana[found]) if kana and max(kana.values()) else None
 
 
+_BLANKS = re.compile(r"[ \t\r\n]*+")
+
+
 def _skip_blanks(text: str, position: int) -> int:
-    while position < len(text) and text[position] in " \t\r\n":
-        position += 1
-    return position
+    return _BLANKS.match(text, position).end()
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build a JSON object, refusing a key that stands twice (json would silently keep the last)."""
     record = dict(pairs)
     if len(record) < len(pairs):
-        keys = [key for key, _ in pairs]
-        doubled = next(key for key in keys if keys.count(key) > 1)
+        seen: set[str] = set()
+        doubled = next(key for key, _ in pairs if key in seen or seen.add(key))
         raise ValueError(f"the key {doubled!r} stands twice in one object: keep one")
     return record
 

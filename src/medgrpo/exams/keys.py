@@ -3,15 +3,23 @@
 import re
 import unicodedata
 
-_ASKS_FOR = re.compile(r"([1-9])つ選べ")
+from medgrpo.nfkc import nfkc
+
+# べ may be written as へ with a mark, and the digit in any form of which NFKC makes one.
+_ASKS_FOR = re.compile("([1-9１-９¹²³⁴-⁹₁-₉①-⑨𝟏-𝟗𝟙-𝟡𝟣-𝟫𝟭-𝟵𝟷-𝟿])つ選(?:べ|へ[\u3099\uff9e])")
+LONGEST_KEY = 10_000  # characters
 
 
 def plain(text: str) -> str:
-    """Return the text in half-width forms (NFKC), without blanks around it."""
-    return unicodedata.normalize("NFKC", text).strip()
+    """Return a key, an id or another short text in half-width forms (NFKC), without blanks around it.
+
+    A text of more than 10,000 characters comes back as it is: no key is that long, so that whoever reads it refuses it
+    either way, and NFKC may make eighteen characters of one.
+    """
+    return nfkc(text).strip() if len(text) <= LONGEST_KEY else text
 
 
 def count_asked(question: str) -> int | None:
     """How many choices the question itself asks for (2つ選べ, ２つ選べ); None where it names no number."""
-    asked = _ASKS_FOR.findall(plain(question))
-    return int(asked[-1]) if asked else None
+    asked = _ASKS_FOR.findall(question)
+    return int(unicodedata.normalize("NFKC", asked[-1])) if asked else None

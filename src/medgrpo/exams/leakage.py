@@ -9,6 +9,7 @@ from typing import Literal
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.exams.question import Question
+from medgrpo.nfkc import nfkc
 
 LeakKind = Literal["id", "year", "text", "near"]
 KIND_NAMES: dict[LeakKind, str] = {"id": "id", "year": "exam and year", "text": "text", "near": "near-duplicate"}
@@ -38,7 +39,7 @@ class Leak:
 
 def normalise_text(text: str) -> str:
     """Reduce a text to what it says: NFKC, lower case, no whitespace, no punctuation (numbers stay whole)."""
-    text = unicodedata.normalize("NFKC", text).casefold().translate(_MINUS_SIGNS)
+    text = nfkc(text).casefold().translate(_MINUS_SIGNS)
     inside = {match.start() for match in _IN_NUMBER.finditer(text)}
     dropped = {char for char in set(text) if unicodedata.category(char)[0] in "PZC"}
     return "".join([char for i, char in enumerate(text) if char not in dropped or i in inside])
@@ -108,7 +109,7 @@ def list_leaks(leaks: Sequence[Leak], limit: int) -> str:
 
 
 def _plain_id(question: Question) -> str:
-    return unicodedata.normalize("NFKC", question.id).casefold()
+    return nfkc(question.id).casefold()
 
 
 def _are_unrelated(one: Question, other: Question) -> bool:

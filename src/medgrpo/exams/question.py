@@ -17,6 +17,9 @@ Scoring = Literal["normal", "excluded", "credited"]
 MINI_EXAM = "mini_exam"
 EMBEDDED = Path(__file__).with_name("mini_exam.jsonl")
 
+# Far beyond any exam's: what is longer is another file's content, and every later step would choke on it.
+LONGEST_QUESTION = 100_000
+
 LETTER = re.compile(r"[a-z]")
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
@@ -83,6 +86,8 @@ def find_faults(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     for name, (holds, wanted) in _SHAPES.items():
         if name in record and not holds(record[name]):
             faults.append((name, f"is {shorten(record[name])}, has to be {wanted}"))
+    if isinstance(record.get("question"), str) and len(record["question"]) > LONGEST_QUESTION:
+        faults.append(("question", f"has {len(record['question'])} characters, {LONGEST_QUESTION} at most: shorten it"))
     # Fields that hang together are compared only once each has its shape.
     return faults or _compare_fields(record)
 
@@ -167,7 +172,7 @@ def _is_answer(value: Any) -> bool:
         isinstance(value, list)
         and len(value) > 0
         and all(isinstance(accepted, list) and accepted and _is_ordered(accepted) for accepted in value)
-        and all(accepted not in value[:i] for i, accepted in enumerate(value))
+        and len(set(map(tuple, value))) == len(value)
     )
 
 

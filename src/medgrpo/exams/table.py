@@ -22,7 +22,7 @@ from typing import Any
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.exams.jsonl import Complain, Problems, read_objects, read_text, read_utf8_bytes
-from medgrpo.exams.keys import count_asked, plain
+from medgrpo.exams.keys import LONGEST_KEY, count_asked, plain
 from medgrpo.exams.question import FIELDS, NUMBER, Question, find_faults, shorten
 
 NEEDED = ("id", "question", "answer")
@@ -30,7 +30,8 @@ COLUMNS = tuple(name for name in FIELDS if name not in ("choices", "answer_type"
 
 _CHOICE = re.compile(r"(?:choice_)?([a-z])")
 _SEPARATORS = re.compile(r"[\s,、・]+")
-_OR = re.compile(r"\s+or\s+|\s*(?:または|又は)\s*")
+# Blanks are looked at from their first one only: from each of them, a long run would take for ever.
+_OR = re.compile(r"(?<!\s)\s+or\s+|(?<!\s)\s*(?:または|又は)\s*|(?:または|又は)\s*")
 
 
 def read_table(path: str | Path, exam: str | None = None, year: int | None = None) -> list[Question]:
@@ -186,6 +187,9 @@ def _read_choices(row: Mapping[str, Any], note: Complain) -> dict[str, str]:
 
 
 def _read_letters(cell: str, note: Complain) -> list[list[str]]:
+    if len(cell) > LONGEST_KEY:
+        note("answer", f"is {shorten(cell)}: no answer has {len(cell)} characters")
+        return []
     accepted = []
     for part in _OR.split(plain(cell).lower()):
         letters = [letter for word in _SEPARATORS.split(part) for letter in word]
@@ -197,9 +201,9 @@ def _read_letters(cell: str, note: Complain) -> list[list[str]]:
 
 
 def _read_number(cell: str, note: Complain) -> list[list[str]]:
-    parts = [part.replace("−", "-") for part in _OR.split(plain(cell))]
+    parts = [part.replace("−", "-") for part in _OR.split(plain(cell))] if len(cell) <= LONGEST_KEY else [""]
     if not all(NUMBER.fullmatch(part) for part in parts):
-        note("answer", f"is {cell!r}: a question without choices has a number such as 2.1 as its answer")
+        note("answer", f"is {shorten(cell)}: a question without choices has a number such as 2.1 as its answer")
         return []
     return [[part] for part in parts]
 

@@ -15,8 +15,10 @@ import yaml
 from trl import ModelConfig, TrlParser
 
 from medgrpo.errors import MedgrpoError
+from medgrpo.plain_text import visible
 from medgrpo.rewards import REWARD_WEIGHTS, get_reward_funcs
 from medgrpo.trainers.config import MedGRPOConfig
+from medgrpo.trainers.lost_process import LostProcessError
 from medgrpo.trainers.reward_calls import RewardError
 
 
@@ -65,6 +67,11 @@ def parse_arguments(
     exam, config, model = parse_dataclasses((exam_class, config_class, ModelConfig), given)
     if model.model_name_or_path is None:
         raise MedgrpoError("model_name_or_path is missing: name a model folder, a model of the Hub, or `tiny`")
+    if config.hub_token is not None:
+        raise MedgrpoError(
+            "hub_token: a token in a command or a file stays in histories, process lists and logs: set HF_TOKEN in the "
+            "environment, or log in with `hf auth login`"
+        )
     _weigh_rewards(exam, config)
     if not torch.cuda.is_available():
         _refuse_gpu_options(config, model)
@@ -96,9 +103,12 @@ def run(main: Callable[[], None]) -> NoReturn:
         main()
     except MedgrpoError as error:
         # Each process stops, the first one says why, unless another alone knows.
-        if _is_first_process() or isinstance(error, RewardError):
-            print(f"error: {error}", file=sys.stderr)
+        if _is_first_process() or isinstance(error, RewardError | LostProcessError):
+            print(visible(f"error: {error}"), file=sys.stderr)
         raise SystemExit(2) from None
+    if torch.distributed.is_initialized():
+        # Left to the interpreter's end, gloo's threads now and then abort a process that has done all its work.
+        torch.distributed.destroy_process_group()
     raise SystemExit(0)
 
 
@@ -152,7 +162,8 @@ def _explain(message: str, parser: TrlParser) -> str:
     """The parser's own message in one line; for an unknown option with the closest known one."""
     unknown = re.search(r"not used by the HfArgumentParser: \['--([^']+)'", message)
     if unknown:
-        return f"unknown option --{unknown[1]}{_closest(unknown[1], {a.dest for a in parser._actions})}"
+        name = unknown[1].split("=", 1)[0]  # what is behind it may be a secret
+        return f"unknown option --{name}{_closest(name, {a.dest for a in parser._actions})}"
     return " ".join(message.split())
 
 

@@ -4,19 +4,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accelerate.utils import gather_object
+from transformers.trainer_utils import HubStrategy
 from trl import ModelConfig
 
 from medgrpo.comparison.compare import compare_runs
 from medgrpo.comparison.write import write_comparison
+from medgrpo.errors import MedgrpoError
 from medgrpo.evaluation.backend import Sampling
-from medgrpo.evaluation.evaluate import Share, evaluate_in_memory
-from medgrpo.evaluation.generate import TransformersBackend
+from medgrpo.evaluation.evaluate import evaluate_in_memory
 from medgrpo.evaluation.load import ModelIdentity
 from medgrpo.evaluation.samples import Run, pair_outcomes
 from medgrpo.evaluation.score import Summary, summarise
 from medgrpo.experiment.arguments import ExamArguments
 from medgrpo.experiment.exam import Exam
+from medgrpo.experiment.provenance import build_record
+from medgrpo.experiment.scoring import scoring_backend
+from medgrpo.hub.push import PushRequest, push_run
+from medgrpo.hub.record import write_record
+from medgrpo.hub.upload import open_repository
 from medgrpo.report.comparison_report import write_comparison_report
 from medgrpo.report.training_report import write_training_report
 from medgrpo.statistics import compare_paired, wilson_interval
@@ -33,29 +38,46 @@ class Experiment:
     arguments: ExamArguments
     model: ModelConfig
 
+    def __post_init__(self) -> None:
+        """Write `experiment.json`; with `push_to_hub` ask the Hub, before the training and not days after it.
+
+        Raises `MedgrpoError` for a repository that cannot be made or written, and for settings that would push
+        more than the result.
+        """
+        args = self.trainer.args
+        if not self.trainer.accelerator.is_main_process:
+            return
+        write_record(self.folder, build_record(self.method, self.exam, self.arguments, self.model, args))
+        if args.push_to_hub:
+            if args.hub_strategy in (HubStrategy.CHECKPOINT, HubStrategy.ALL_CHECKPOINTS):
+                raise MedgrpoError(
+                    f"hub_strategy={args.hub_strategy.value}: checkpoints hold optimizer states and rollouts, and are "
+                    "not pushed: leave it out"
+                )
+            if args.hub_revision is not None:
+                raise MedgrpoError("hub_revision: the result is pushed to the main branch: leave it out")
+            open_repository(self._push_request.repo_id, self._push_request.private, args.hub_token)
+
     def score(self, name: str) -> Run | None:
         """Score the model on the held-out questions, greedily, into `<output_dir>/<name>/`.
 
         The processes share the questions; the run is returned on the first one, None on the others.
         """
         trainer, arguments = self.trainer, self.arguments
-        accelerator = trainer.accelerator
         sampling = Sampling(
             max_new_tokens=arguments.eval_max_new_tokens or trainer.args.max_completion_length,
             seed=trainer.args.seed,
         )
-        return evaluate_in_memory(
-            TransformersBackend(
-                accelerator.unwrap_model(trainer.model),
-                trainer.processing_class,
-                sampling,
-                arguments.eval_batch_size,
-            ),
-            self.exam.held_out,
-            self.folder / name,
-            model=ModelIdentity(f"{self.model.model_name_or_path} ({name} {self.method})", self.model.model_revision),
-            share=Share(accelerator.process_index, accelerator.num_processes, gather_object),
-        )
+        with scoring_backend(trainer, sampling, arguments.eval_batch_size, len(self.exam.held_out)) as (backend, share):
+            return evaluate_in_memory(
+                backend,
+                self.exam.held_out,
+                self.folder / name,
+                model=ModelIdentity(
+                    f"{self.model.model_name_or_path} ({name} {self.method})", self.model.model_revision
+                ),
+                share=share,
+            )
 
     def conclude(self, before: Run | None, after: Run | None) -> None:
         """Print the verdict and write the report and the comparison, on the first process."""
@@ -81,6 +103,25 @@ class Experiment:
         print(f"model      {self.folder}")
         print(f"samples    {self.folder / 'before'}, {self.folder / 'after'}")
         print(f"metrics    {self.folder / METRICS}, {self.folder / RUN_FILE}")
+
+    def push(self) -> None:
+        """With `push_to_hub`, push the result with its model card, on the first process; else do nothing.
+
+        Raises `MedgrpoError` where the Hub refuses or cannot be reached, with the command that tries again.
+        """
+        if self.trainer.args.push_to_hub and self.trainer.accelerator.is_main_process:
+            done = push_run(self._push_request, self.trainer.args.hub_token)
+            print(f"pushed     {done.url}")
+
+    @property
+    def _push_request(self) -> PushRequest:
+        args = self.trainer.args
+        # Not said is private: a medical model is published on purpose.
+        return PushRequest(
+            run_dir=self.folder,
+            repo_id=args.hub_model_id or self.folder.absolute().name,
+            private=args.hub_private_repo is not False,
+        )
 
     @property
     def folder(self) -> Path:

@@ -90,4 +90,5 @@ def render(figure: Figure) -> Drawing:
     figure.set_layout_engine("none")
     figure.savefig(png, format="png")
     figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    return Drawing(png.getvalue(), re.sub(rb"<!DOCTYPE[^>]*>\s*", b"", svg.getvalue()))
+    # matplotlib repeats every text in a comment beside its outlines.
+    return Drawing(png.getvalue(), re.sub(rb"<!DOCTYPE[^>]*>\s*|<!--.*?-->", b"", svg.getvalue(), flags=re.S))

@@ -5,11 +5,14 @@ import html
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.evaluation.samples import Sample
+from medgrpo.plain_text import visible
 from medgrpo.report import numbers
 from medgrpo.report.figure_style import Drawing
 from medgrpo.statistics import wilson_interval
@@ -24,6 +27,7 @@ def new_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=_visible,
     )
     environment.filters.update(
         percent=numbers.percent,
@@ -40,6 +44,11 @@ def new_environment() -> Environment:
         shorten=shorten,
     )
     return environment
+
+
+def _visible(value: Any) -> Any:
+    """What is put into a template, without hidden characters; pieces of a page are done already."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def write_files(out_dir: str | Path, files: Mapping[str, str | bytes]) -> list[Path]:
@@ -72,8 +81,12 @@ def format_answer(sample: Sample, unreadable: str) -> str:
 
 
 def markdown_cell(text: str) -> str:
-    """Text that stands as it is inside a Markdown table or line: no markup, no row break."""
+    """Text that stands as it is inside a Markdown table or line: no markup, no row break, no link, nobody named."""
     escaped = re.sub(r"([\\`*_\[\]~$])", r"\\\1", html.escape(text, quote=False)).replace("|", "&#124;")
+    # Bare addresses, @name and #1 become links by themselves in some viewers.
+    escaped = re.sub(r"(?i)(https?|ftp|mailto):", r"\1&#58;", escaped).replace("@", "&#64;")
+    escaped = re.sub(r"(?i)\b(www)\.", r"\1&#46;", escaped)
+    escaped = re.sub(r"(?<!&)#", "&#35;", escaped)
     return " ".join(escaped.split())
 
 

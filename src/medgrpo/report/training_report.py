@@ -1,5 +1,6 @@
 """One page on one training run: what was done, whether it helped, and how sure that is."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from medgrpo.errors import MedgrpoError
 from medgrpo.evaluation.samples import Run, pair_outcomes
 from medgrpo.evaluation.score import Summary, Tally, summarise
 from medgrpo.exams.question import Question
+from medgrpo.owner import last_name
 from medgrpo.report.examples import find_changes
 from medgrpo.report.numbers import format_p, points
 from medgrpo.report.page import data_uri, figure_files, new_environment, write_files
@@ -17,6 +19,9 @@ from medgrpo.statistics import PairedComparison, compare_paired
 
 SIGNIFICANCE = 0.05
 EXAMPLES_SHOWN = 3
+LEAVE_OUT = "…（{n} 文字を省略 {n} characters left out）…"
+# A path of this machine within a text: the page is shown to others, so that only its last name stays.
+_PATH = re.compile(r"(?<![\w./~:-])(?:~|/)[^\s:,;()]*")
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,8 @@ def write_training_report(
     won, lost = find_changes(base, tuned, {question.id: question for question in questions}, EXAMPLES_SHOWN)
 
     page = {
-        "title": title,
-        "settings": {str(name): str(value) for name, value in settings.items()},
+        "title": _shown(title),
+        "settings": {str(name): _shown(str(value)) for name, value in settings.items()},
         "held_out": held_out,
         "verdict": judge(comparison),
         "comparison": comparison,
@@ -71,7 +76,11 @@ def write_training_report(
         "lost": lost,
         "curve": curve,
         "figures": {name: data_uri(drawing.png, "image/png") for name, drawing in figures.items()},
-        "runs": {"学習前 before": base.run_info, "学習後 after": tuned.run_info},
+        "runs": {
+            "学習前 before": _shown(str(base.run_info.get("model") or "")),
+            "学習後 after": _shown(str(tuned.run_info.get("model") or "")),
+        },
+        "leave_out": LEAVE_OUT,
     }
     environment = new_environment()
     pages = {
@@ -122,6 +131,10 @@ def _decoding(run_info: Mapping[str, Any]) -> str:
     if temperature == 0:
         return "貪欲復号 greedy decoding (temperature 0)"
     return f"サンプリング sampling (temperature {temperature}, seed {run_info.get('seed')})"
+
+
+def _shown(text: str) -> str:
+    return _PATH.sub(lambda path: last_name(path[0]), text)
 
 
 def _slices(before: Summary, after: Summary) -> list[tuple[str, Tally, Tally]]:

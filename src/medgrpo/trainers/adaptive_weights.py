@@ -59,6 +59,11 @@ class AdaptiveWeights(TrainerCallback, ExportableState):
         slopes = [reward_slope(past) if ready else 0.0 for past, ready in zip(self.means, full, strict=True)]
         if any(full):
             self.shares = adapt_weights(self.shares, slopes)
+        return self.weights
+
+    @property
+    def weights(self) -> list[float]:
+        """The weights as they stand."""
         return [share * sum(self.start) for share in self.shares]
 
     def state(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """GRPO on TRL, with the two hooks that TRL lacks, and the log that every method writes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -7,14 +8,40 @@ from transformers import ProgressCallback
 
 from medgrpo.trainers.config import MedGRPOConfig
 from medgrpo.trainers.diagnostics import Diagnostics
+from medgrpo.trainers.exporting import ExportingGRPOTrainer
+from medgrpo.trainers.hub_pushes import HubGRPOTrainer
+from medgrpo.trainers.interruptible import InterruptibleGRPOTrainer
+from medgrpo.trainers.lost_process import WatchfulGRPOTrainer
+from medgrpo.trainers.nonfinite import FiniteGRPOTrainer
+from medgrpo.trainers.private import PrivateGRPOTrainer
 from medgrpo.trainers.progress import RewardProgress
 from medgrpo.trainers.resumable import ResumableGRPOTrainer
+from medgrpo.trainers.resumable_reference import ResumableReferenceGRPOTrainer
 from medgrpo.trainers.reward_calls import checked, refuse_infinite
 from medgrpo.trainers.reward_diagnostics import trl_contributions
+from medgrpo.trainers.reward_timeout import LimitedRewardsGRPOTrainer
 from medgrpo.trainers.run_log import RunLog
+from medgrpo.trainers.saving import SavingGRPOTrainer
+from medgrpo.trainers.server_rollouts import ServerRolloutsGRPOTrainer
+from medgrpo.trainers.shared_prefix import SharedPrefixGRPOTrainer
 
 
-class MedGRPOTrainer(ResumableGRPOTrainer):
+# HubGRPOTrainer stands first: it keeps a save from pushing, whichever class saves.
+# A signal has to be heard before SaveAfterEpochEnd decides, so Interruptible stands after LimitedRewards.
+class MedGRPOTrainer(
+    HubGRPOTrainer,
+    WatchfulGRPOTrainer,
+    ServerRolloutsGRPOTrainer,
+    SavingGRPOTrainer,
+    FiniteGRPOTrainer,
+    LimitedRewardsGRPOTrainer,
+    InterruptibleGRPOTrainer,
+    ResumableGRPOTrainer,
+    ResumableReferenceGRPOTrainer,
+    SharedPrefixGRPOTrainer,
+    ExportingGRPOTrainer,
+    PrivateGRPOTrainer,
+):
     """TRL's `GRPOTrainer`, and the base of every method.
 
     Two methods are hooks for subclasses, and both do nothing here, so that this class trains exactly as TRL's
@@ -39,7 +66,7 @@ class MedGRPOTrainer(ResumableGRPOTrainer):
         if not self.args.disable_tqdm:
             self.remove_callback(ProgressCallback)
             self.add_callback(RewardProgress())
-        self.add_callback(RunLog(self.reward_func_names, self.reward_weights.tolist()))
+        self.add_callback(RunLog(self.reward_func_names, self.reward_weights.tolist(), lambda: self.run_id))
         # How many times `completions_every` steps had gone by when the table was last shown.
         self._completions_shown = 0
         self._diagnostics = Diagnostics(self, self.args.diagnostics, self.args.ratio_spike_threshold)
@@ -73,6 +100,17 @@ class MedGRPOTrainer(ResumableGRPOTrainer):
         be, too: the Trainer does not divide again.
         """
         return loss
+
+    def log_state(self) -> dict[str, Any]:
+        """What is counted and not yet logged."""
+        state = super().log_state()
+        return {**state, "completions_shown": self._completions_shown, "diagnostics": self._diagnostics.state()}
+
+    def load_log_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `log_state` returned."""
+        super().load_log_state(state)
+        self._completions_shown = state["completions_shown"]
+        self._diagnostics.load_state(state["diagnostics"])
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         self._rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
@@ -117,7 +155,9 @@ class MedGRPOTrainer(ResumableGRPOTrainer):
         """Log as TRL does, with the table of completions only every `completions_every` steps."""
         wanted = self.log_completions
         step = self.state.global_step
-        self.log_completions = wanted and step // self.args.completions_every > self._completions_shown
+        # The summary of a run that was stopped is no line of the run that goes on.
+        cut = "train_runtime" in logs and step < self.state.max_steps
+        self.log_completions = wanted and not cut and step // self.args.completions_every > self._completions_shown
         if self.log_completions:
             self._completions_shown = step // self.args.completions_every
         self._diagnostics.before_log()

@@ -43,13 +43,73 @@ class MedGRPOConfig(GRPOConfig):
         default=2.0,
         metadata={"help": "A token's ratio above this, or below its inverse, counts as a spike in the log."},
     )
+    reward_timeout: float | None = field(
+        default=900.0,
+        metadata={"help": "Seconds that a reward function may take for a batch; the run then saves and stops."},
+    )
+    shared_prefix: bool = field(
+        default=True,
+        metadata={
+            "help": "Run a prompt once for the completions of a micro-batch that share it; same numbers, faster."
+        },
+    )
     seed: int = field(default=0, metadata={"help": "Seeds sampling, shuffling and initialisation."})
+    hub_private_repo: bool | None = field(
+        default=True, metadata={"help": "Whether a repository that push_to_hub makes is private."}
+    )
+    vllm_sync: str | None = field(
+        default=None,
+        metadata={
+            "help": "How a vLLM server gets the weights: `nccl` (GPU to GPU) or `filesystem` (a folder that both "
+            "see); default: nccl where there are GPUs."
+        },
+    )
+    vllm_sync_dir: str | None = field(
+        default=None,
+        metadata={
+            "help": "The folder of vllm_sync=filesystem, on storage that trainer and server share; default: "
+            "weight_sync in output_dir."
+        },
+    )
+    vllm_server_wait: float = field(
+        default=600.0,
+        metadata={"help": "Seconds to wait for a rollout server that is away, before the run is saved and stops."},
+    )
+    vllm_request_timeout: float = field(
+        default=600.0,
+        metadata={"help": "Seconds after which a request that the server does not answer counts as hung."},
+    )
+    vllm_sync_tolerance: float | None = field(
+        default=None,
+        metadata={
+            "help": "How far the server's log-probabilities may be from the trainer's after a sync, in nats; "
+            "default: 1e-3 in float32 (the largest), 0.1 in 16 bits (the mean)."
+        },
+    )
+    vllm_api_key_file: str | None = field(
+        default=None,
+        metadata={"help": "File with the server's API key; default: MEDGRPO_VLLM_API_KEY, where it is set."},
+    )
 
     def __post_init__(self) -> None:
         if self.completions_every < 1:
             raise ValueError(f"completions_every has to be at least 1, got {self.completions_every}")
         if not 1 < self.ratio_spike_threshold < float("inf"):
             raise ValueError(f"ratio_spike_threshold has to be above 1, got {self.ratio_spike_threshold}")
+        if self.vllm_sync is None:
+            self.vllm_sync = "nccl" if torch.cuda.is_available() else "filesystem"
+        if self.vllm_sync not in ("nccl", "filesystem"):
+            raise ValueError(f"vllm_sync has to be nccl or filesystem, got {self.vllm_sync!r}")
+        for name in ("vllm_server_wait", "vllm_request_timeout"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} has to be a number of seconds above 0, got {getattr(self, name)}")
+        if self.use_vllm and self.vllm_request_timeout >= self.ddp_timeout:
+            raise ValueError(
+                f"vllm_request_timeout {self.vllm_request_timeout:g} has to be below ddp_timeout {self.ddp_timeout}: "
+                "the other processes wait as long for the first one"
+            )
+        if self.reward_timeout is not None and not self.reward_timeout > 0:
+            raise ValueError(f"reward_timeout has to be above 0 seconds, got {self.reward_timeout}")
         if not torch.accelerator.is_available():
             # Said openly, because processes without a GPU find each other only when told that this is meant.
             self.use_cpu = True

@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 from transformers.utils import logging
-from trl import GRPOTrainer
 
 from medgrpo.answers import parse_answer
 from medgrpo.rewards import completion_text
 from medgrpo.trainers.expert_diagnostics import EXPERTS, ExpertRecorder, count_flips, experts_of_completions
 from medgrpo.trainers.ratio_diagnostics import RatioDiagnostics
 from medgrpo.trainers.reward_diagnostics import learning_slope, reward_metrics
+from medgrpo.trainers.shared_prefix import SharedPrefixGRPOTrainer
 
 logger = logging.get_logger(__name__)
 
@@ -37,7 +37,7 @@ class Diagnostics:
     `enabled=False` measures nothing. Processes call all of this together.
     """
 
-    def __init__(self, trainer: GRPOTrainer, enabled: bool, spike_threshold: float) -> None:
+    def __init__(self, trainer: SharedPrefixGRPOTrainer, enabled: bool, spike_threshold: float) -> None:
         self.trainer = trainer
         self.enabled = enabled
         self.ratios = {mode: RatioDiagnostics(spike_threshold) for mode in ("train", "eval")}
@@ -48,6 +48,15 @@ class Diagnostics:
     def mode(self) -> str:
         """`train` or `eval`, as TRL tells them apart."""
         return "train" if self.trainer.model.training else "eval"
+
+    def state(self) -> dict[str, Any]:
+        """What is counted and not yet logged between two optimizer steps, as JSON."""
+        return {mode: ratios.steps for mode, ratios in self.ratios.items()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        for mode, steps in state.items():
+            self.ratios[mode].steps = [list(step) for step in steps]
 
     def read_answers(self, inputs: Sequence[Mapping[str, Any]], completions: Sequence[Any]) -> None:
         """Count completions whose answer can't be read, where the dataset has the exam column `answer`."""
@@ -87,7 +96,10 @@ class Diagnostics:
                 return score(model, input_ids, attention_mask, logits_to_keep, *args, **kwargs)
             with recorder.listening() as choices:
                 found = score(model, input_ids, attention_mask, logits_to_keep, *args, **kwargs)
-            experts = experts_of_completions(choices, *input_ids.shape, logits_to_keep) if choices else None
+            experts = None
+            if choices:
+                packed = self.trainer.packed_passes
+                experts = experts_of_completions(choices, *input_ids.shape, logits_to_keep, packed)
             scored.append(Scored(found[0].detach(), experts))
             return found
 

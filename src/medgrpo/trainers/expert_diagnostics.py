@@ -1,11 +1,14 @@
 """Which experts a mixture-of-experts model routed to, at the rollout and at the update."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
+
+from medgrpo.distributed.sharding import autoep_layers
+from medgrpo.trainers.shared_prefix.layout import PackedRows
 
 EXPERTS = "routed_experts"
 
@@ -51,24 +54,41 @@ def find_routers(model: torch.nn.Module) -> list[torch.nn.Module]:
                 target = getattr(entry, "target_class", entry)
                 if isinstance(target, type):
                     classes.add(target)
-    return [module for module in model.modules() if type(module) in classes]
+    # DeepSpeed's expert parallelism puts routers of its own in their place; those, too, return the chosen experts.
+    spread = {id(layer.router) for layer in autoep_layers(model).values()}
+    return [module for module in model.modules() if type(module) in classes or id(module) in spread]
 
 
 def experts_of_completions(
-    choices: list[list[torch.Tensor]], rows: int, length: int, completion_length: int
+    choices: list[list[torch.Tensor]],
+    rows: int,
+    length: int,
+    completion_length: int,
+    packed: Sequence[PackedRows | None] = (),
 ) -> torch.Tensor | None:
     """Experts at the positions whose outputs predict the completion's tokens: `(rows, T, layers, k)`.
 
-    `choices` holds for each router its passes over `rows` sequences of `length` tokens in all. `None` where a
-    router spoke otherwise: not for each token once (a pass that shares prompts), or not in integers.
+    `choices` holds for each router its passes over `rows` sequences of `length` tokens in all. `packed` says how each
+    of the last passes packed its sequences (None: not at all); there, columns without a token have expert 0. `None`
+    where a router spoke otherwise: not for each token once, or not in integers.
     """
     layers = []
     for passes in choices:
-        if sum(len(experts) for experts in passes) != rows * length:
+        passes = passes[-len(packed) :]  # before them a model's first packed pass was checked
+        parts = []
+        for experts, row in zip(passes, packed or [None] * len(passes), strict=False):
+            if row is None:
+                if len(experts) % length:
+                    return None
+                # The token at place p is predicted at place p - 1.
+                parts.append(experts.view(-1, length, experts.shape[1])[:, length - completion_length - 1 : length - 1])
+            elif len(experts) != row.input_ids.shape[1]:
+                return None
+            else:
+                parts.append(row.unpack(experts[row.predicting]))
+        if sum(len(part) for part in parts) != rows:
             return None
-        experts = torch.cat(passes).view(rows, length, -1)
-        # The token at place p is predicted at place p - 1.
-        layers.append(experts[:, length - completion_length - 1 : length - 1])
+        layers.append(torch.cat(parts))
     if not layers or any(experts.shape != layers[0].shape for experts in layers):
         return None
     return torch.stack(layers, dim=2)

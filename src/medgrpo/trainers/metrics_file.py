@@ -10,6 +10,17 @@ METRICS = "metrics.jsonl"
 RUN_FILE = "run.json"
 
 
+def read_current_run(folder: str | Path) -> str | None:
+    """The run that a folder holds, by its `run.json`; None where it has none."""
+    path = Path(folder) / RUN_FILE
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8")).get("run_id")
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise MedgrpoError(f"{path}: can't be read: the file is damaged; move it away") from error
+
+
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     """The logged steps of a run's folder, in order; empty where there are none.
 

@@ -57,12 +57,17 @@ class MOGRPOTrainer(MedGRPOTrainer):
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
-        if self.args.adapt_reward_weights and self.model.training:
-            # Resuming may have put another instance in its place.
-            adaptive = next(c for c in self.callback_handler.callbacks if isinstance(c, AdaptiveWeights))
+        if not self.args.adapt_reward_weights:
+            return rewards_per_func
+        # Resuming may have put another instance in its place.
+        adaptive = next(c for c in self.callback_handler.callbacks if isinstance(c, AdaptiveWeights))
+        if self.model.training:
             # Rewards are those of all processes, so all of them come to the same weights.
-            weights = adaptive.observe(rewards_per_func.cpu().double().nanmean(dim=0).tolist())
-            self.reward_weights = torch.tensor(weights, dtype=torch.float32)
+            adaptive.observe(rewards_per_func.cpu().double().nanmean(dim=0).tolist())
+        # In evaluation, too: a resumed run may evaluate before it generates.
+        weights = adaptive.weights
+        self.reward_weights = torch.tensor(weights, dtype=torch.float32)
+        if self.model.training:
             for name, weight in zip(self.reward_func_names, weights, strict=True):
                 self._metrics["train"][f"rewards/{name}/weight"].append(weight)
         return rewards_per_func

@@ -23,7 +23,8 @@ class RatioDiagnostics:
         self.log_threshold = math.log(spike_threshold)
         self._sums: torch.Tensor | None = None
         self._extremes: torch.Tensor | None = None
-        self._steps: list[list[float]] = []
+        # Of each step closed and not yet logged: the sums, then the extremes.
+        self.steps: list[list[float]] = []
 
     def add(
         self,
@@ -65,12 +66,12 @@ class RatioDiagnostics:
         # Counts as whole numbers, since not every accelerator has float64. (processes, 5) and (processes, 4)
         sums = accelerator.gather(self._sums.unsqueeze(0)).sum(dim=0)
         extremes = accelerator.gather(self._extremes.unsqueeze(0)).amax(dim=0)
-        self._steps.append([*sums.tolist(), *extremes.tolist()])
+        self.steps.append([*sums.tolist(), *extremes.tolist()])
         self._sums = self._extremes = None
 
     def take_metrics(self) -> dict[str, float]:
         """The metrics of the steps closed since the last call, by their key; empty where there were no tokens."""
-        steps, self._steps = self._steps, []
+        steps, self.steps = self.steps, []
         sums = [sum(column) for column in list(zip(*steps, strict=True))[: ROUTED + 1]]
         if not steps or sums[TOKENS] == 0:
             return {}
