@@ -48,6 +48,17 @@ def test_runs_are_the_base_and_each_method_with_each_seed(tmp_path: Path) -> Non
     assert base.beta == 0
 
 
+def test_the_design_that_comes_with_the_recipe_is_accepted_by_every_method(tmp_path: Path) -> None:
+    text = (ROOT / "recipes" / "configs" / "tiny_side_by_side_cpu.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "design.yaml"
+    path.write_text(text.replace("runs/side_by_side_tiny", str(tmp_path)), encoding="utf-8")
+    design = read_design(path)
+    assert design.labels == ["GRPO", "GSPO", "CHORD", "MO-GRPO", "CHORD+GSPO+MO-GRPO"]
+    for run in design.runs:
+        exam, _, _ = parse_settings(run)
+        assert exam.reward_funcs == ["ophtho", "japanese"]
+
+
 def test_methods_combine() -> None:
     config_class, trainer_class = combine(["mo_grpo", "chord", "gspo"])
     for part in (CHORDTrainer, GSPOTrainer, MOGRPOTrainer):
