@@ -11,10 +11,9 @@ import argparse
 from pathlib import Path
 
 from medgrpo import MOGRPOConfig, MOGRPOTrainer
-from medgrpo.experiment.arguments import parse_arguments
+from medgrpo.experiment.arguments import AgainstGRPOArguments, parse_arguments
 from medgrpo.experiment.exam import load_exam, to_dataset
 from medgrpo.experiment.model import find_model
-from medgrpo.experiment.reward_gains import MOGRPOExamArguments
 from medgrpo.report.reward_gains import read_reward_gains
 from medgrpo.rewards import get_reward_funcs
 from medgrpo.trainers.run_log import read_metrics
@@ -57,7 +56,7 @@ def train(seed: int, advantage: str, folder: Path, more: list[str]) -> None:
     options = ["--config", str(CONFIG), "--seed", str(seed), "--advantage", advantage, "--output_dir", str(folder)]
     options += ["--log_completions", "false", *more]
     exam_arguments, config, model_arguments = parse_arguments(
-        MOGRPOConfig, CONFIG, options, exam_class=MOGRPOExamArguments
+        MOGRPOConfig, CONFIG, options, exam_class=AgainstGRPOArguments
     )
     model, tokenizer, _ = find_model(model_arguments, config)
     MOGRPOTrainer(

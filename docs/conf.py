@@ -17,6 +17,8 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["README*"]
 nitpicky = True
+# GitHub knows how to colour csv and jsonl, Pygments does not.
+suppress_warnings = ["misc.highlighting_failure"]
 
 html_theme = "furo"
 html_title = "medgrpo"

@@ -37,7 +37,7 @@ port=$(( 20000 + SLURM_JOB_ID % 10000 ))
 export JOB_LOGS=$LOGS/$SLURM_JOB_ID.$restarts
 mkdir -p "$JOB_LOGS"
 say "job $SLURM_JOB_ID, start $(( restarts + 1 )): training on $(joined "${train_nodes[@]}")," \
-  "rollouts on ${rollout_nodes[*]:-the training nodes}; logs in $JOB_LOGS"
+  "rollouts on ${rollout_nodes[*]:-no node of their own}; logs in $JOB_LOGS"
 
 # A communication that failed ends its process instead of hanging, so that the job ends and can be started again.
 export TORCH_NCCL_ASYNC_ERROR_HANDLING=1 NCCL_DEBUG=${NCCL_DEBUG:-WARN}

@@ -12,8 +12,8 @@ from copy import deepcopy
 from pathlib import Path
 
 from medgrpo import CHORDConfig, CHORDTrainer, MedGRPOTrainer
-from medgrpo.experiment.arguments import parse_arguments, run
-from medgrpo.experiment.chord_show import CHORDExamArguments, find_base, load_teaching, show_chord
+from medgrpo.experiment.arguments import AgainstGRPOArguments, parse_arguments, run
+from medgrpo.experiment.chord_show import find_base, load_teaching, show_chord
 from medgrpo.experiment.exam import load_exam, to_dataset
 from medgrpo.experiment.model import find_model
 from medgrpo.experiment.verdict import Experiment
@@ -24,7 +24,7 @@ DEFAULT = Path(__file__).parent / "configs" / "tiny_chord_cpu.yaml"
 
 def main() -> None:
     """Arguments, exam, teaching, model; GRPO; trainer, score, train, score, verdict; both side by side."""
-    arguments, config, model_arguments = parse_arguments(CHORDConfig, DEFAULT, exam_class=CHORDExamArguments)
+    arguments, config, model_arguments = parse_arguments(CHORDConfig, DEFAULT, exam_class=AgainstGRPOArguments)
     exam = load_exam(arguments)
     teaching = load_teaching(config, exam)
     find_base(model_arguments, config)

@@ -12,10 +12,10 @@ from copy import deepcopy
 from pathlib import Path
 
 from medgrpo import MOGRPOConfig, MOGRPOTrainer
-from medgrpo.experiment.arguments import parse_arguments, run
+from medgrpo.experiment.arguments import AgainstGRPOArguments, parse_arguments, run
 from medgrpo.experiment.exam import load_exam, to_dataset
 from medgrpo.experiment.model import find_model
-from medgrpo.experiment.reward_gains import MOGRPOExamArguments, show_reward_gains
+from medgrpo.experiment.reward_gains import show_reward_gains
 from medgrpo.experiment.verdict import Experiment
 from medgrpo.rewards import get_reward_funcs
 
@@ -24,7 +24,7 @@ DEFAULT = Path(__file__).parent / "configs" / "tiny_mo_grpo_cpu.yaml"
 
 def main() -> None:
     """Arguments, exam, model, trainer, score, train, score, verdict; then GRPO on the same, and both side by side."""
-    arguments, config, model_arguments = parse_arguments(MOGRPOConfig, DEFAULT, exam_class=MOGRPOExamArguments)
+    arguments, config, model_arguments = parse_arguments(MOGRPOConfig, DEFAULT, exam_class=AgainstGRPOArguments)
     exam = load_exam(arguments)
     model, tokenizer, peft_config = find_model(model_arguments, config, arguments, exam)
 

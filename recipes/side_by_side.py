@@ -2,10 +2,10 @@
 
 python recipes/side_by_side.py                                     # embedded tiny model, mini exam: four methods
 python recipes/side_by_side.py --config my_experiment.yaml         # your own; interrupted, it goes on where it was
-python recipes/side_by_side.py --config my_experiment.yaml --print_jobs launch/train.sbatch   # Slurm jobs instead
+python recipes/side_by_side.py --config my_experiment.yaml --print_jobs launch/train_8x8.sbatch   # or Slurm jobs
 
-Each run is trained in processes of its own, placed as the file's `placement` says (`--run NAME` is what they are
-told). The report stands in `<output_dir>/report`.
+Each run is trained in processes of its own, placed as the file's `placement` says. They are told `--run NAME`, and
+may be told where the rollout server is, or any other field of a recipe. The report stands in `<output_dir>/report`.
 """
 
 from argparse import ArgumentParser
@@ -27,10 +27,12 @@ def main() -> None:
     parser.add_argument("--config", default=str(DEFAULT), metavar="FILE.yaml", help="the experiment")
     parser.add_argument("--run", metavar="NAME", help="train and score this run alone, e.g. GSPO/seed0")
     parser.add_argument("--print_jobs", metavar="BATCH_FILE", help="print Slurm jobs that use this batch file")
-    arguments = parser.parse_args()
+    arguments, fields = parser.parse_known_args()
+    if fields and arguments.run is None:
+        parser.error(f"{fields[0]}: fields of a recipe stand in the file's `settings`, or go with --run")
     design = read_design(arguments.config)
     if arguments.run is not None:
-        train_run(design, design.find(arguments.run))
+        train_run(design, design.find(arguments.run), fields)
     elif arguments.print_jobs is not None:
         print(slurm_jobs(design, __file__, arguments.print_jobs))
     else:

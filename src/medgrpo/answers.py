@@ -6,7 +6,6 @@ numbers) the reading is None, a parse failure, and never some letter. All of it 
 """
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal

@@ -50,9 +50,10 @@ def tag_bodies(text: str) -> set[str] | None:
     alike = _open_alike(text)
     thinks = _THINK.finditer(alike)
     last = None
-    for number, last in enumerate(_without_strokes(thinks, text) if "\u0338" in text else thinks):
+    for number, think in enumerate(_without_strokes(thinks, text) if "\u0338" in text else thinks):
         if number >= _MOST_TAGS:
             return None
+        last = think
     if last is not None and last.lastindex is None:
         return None
     bodies = set()
@@ -77,7 +78,8 @@ def _open_alike(text: str) -> str:
         for bracket, spellings in (("[", "".join(_SPELT[char] for char in _OPENING)), ("<", _SPELT["<"])):
             for spelling in spellings:
                 text = text.replace(spelling, bracket)
-    return text
+    # A bracket right before another opens nothing, and a run of them would be tried one by one.
+    return text.replace("<<", " <").replace("[[", " [")
 
 
 def _without_strokes(thinks: Iterator[re.Match[str]], text: str) -> Iterator[re.Match[str]]:

@@ -52,7 +52,9 @@ class Spec:
 def build(spec: Spec, processes: int) -> MedGRPOTrainer:
     config, trainer = (CombinedConfig, CombinedTrainer) if spec.combined else (MedGRPOConfig, MedGRPOTrainer)
     extra: dict[str, Any] = {}
+    settings = dict(spec.settings)
     if spec.combined:
+        settings["chord_sft_per_device_train_batch_size"] = 4 // processes
         extra["chord_sft_dataset"] = Dataset.from_list([{"prompt": p, "completion": c} for p, c in TEXTS])
     if spec.lora:
         from peft import LoraConfig
@@ -72,7 +74,7 @@ def build(spec: Spec, processes: int) -> MedGRPOTrainer:
         "save_strategy": "no",
         "gradient_checkpointing": True,
         "logging_steps": 1,
-        **spec.settings,
+        **settings,
     }
     torch.manual_seed(11)  # for the adapter
     return trainer(

@@ -12,8 +12,7 @@ from trl import ModelConfig
 from medgrpo import CHORDConfig, GSPOConfig, MedGRPOConfig, MOGRPOConfig
 from medgrpo.cli import build_parser
 from medgrpo.comparison.request import ComparisonRequest
-from medgrpo.experiment.chord_show import CHORDExamArguments
-from medgrpo.experiment.reward_gains import MOGRPOExamArguments
+from medgrpo.experiment.arguments import AgainstGRPOArguments, ExamArguments
 from medgrpo.experiment.side_by_side.design import read_design
 from medgrpo.tiny import TINY_MODEL
 
@@ -24,10 +23,10 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 STAND_INS = {"Qwen/Qwen3-4B-Instruct-2507": str(TINY_MODEL), '"train.jsonl"': '"mini_exam"'}
 SMALL = "num_generations=4, per_device_train_batch_size=8, max_completion_length=8, max_steps=1, report_to='none', "
 RECIPES = {
-    "grpo": (MedGRPOConfig, MOGRPOExamArguments),
-    "gspo": (GSPOConfig, MOGRPOExamArguments),
-    "mo_grpo": (MOGRPOConfig, MOGRPOExamArguments),
-    "chord": (CHORDConfig, CHORDExamArguments),
+    "grpo": (MedGRPOConfig, ExamArguments),
+    "gspo": (GSPOConfig, ExamArguments),
+    "mo_grpo": (MOGRPOConfig, AgainstGRPOArguments),
+    "chord": (CHORDConfig, AgainstGRPOArguments),
     "compare": (ComparisonRequest, ComparisonRequest),
 }
 

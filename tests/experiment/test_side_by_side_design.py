@@ -115,10 +115,11 @@ def test_jobs_are_printed_for_what_is_not_finished(tmp_path: Path) -> None:
     run = design.find("GRPO/seed0")
     run.folder.mkdir(parents=True)
     (run.folder / FINISHED).write_text(f'{{"fingerprint": "{run.fingerprint}"}}')
-    printed = slurm_jobs(design, script, "launch/train.sbatch")
+    printed = slurm_jobs(design, script, "launch/train_8x8.sbatch")
     assert "GRPO/seed0" not in printed
     assert "--run GSPO/seed0" in printed
     assert "--run base" in printed
+    assert f"CONFIG={design.path} sbatch --parsable --job-name=base launch/train_8x8.sbatch" in printed
     assert "--dependency=" in printed.splitlines()[-1]
     assert launch_command(design, run, script)[-2:] == ["--run", "GRPO/seed0"]
 
@@ -129,4 +130,4 @@ def test_a_finished_run_with_other_settings_is_not_mixed_in(tmp_path: Path) -> N
     (run.folder / FINISHED).write_text(f'{{"fingerprint": "{run.fingerprint}"}}')
     changed = read_design(write(tmp_path, methods={"GRPO": {"method": "grpo", "beta": 0.3}}))
     with pytest.raises(MedgrpoError, match="other settings"):
-        slurm_jobs(changed, "side_by_side.py", "launch/train.sbatch")
+        slurm_jobs(changed, "side_by_side.py", "launch/train_8x8.sbatch")

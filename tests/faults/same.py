@@ -15,7 +15,7 @@ TIMES = ("step_time", "runtime", "per_second", "_time_", "sampling/sync_seconds"
 
 def check_same_runs(first: Path, second: Path, tolerance: float = 0.0) -> None:
     """Parameters, every metric of every line, completions, and the last checkpoints."""
-    check_same(load_file(first / "model.safetensors"), load_file(second / "model.safetensors"), tolerance, "model")
+    check_same(read_weights(first), read_weights(second), tolerance, "model")
     lines = [[json.loads(line) for line in (f / "metrics.jsonl").read_text().splitlines()] for f in (first, second)]
     assert [line["step"] for line in lines[0]] == [line["step"] for line in lines[1]]
     check_same(*lines, tolerance, "metrics")
@@ -24,6 +24,11 @@ def check_same_runs(first: Path, second: Path, tolerance: float = 0.0) -> None:
     for name in tables[0]:
         a, b = (pandas.read_parquet(folder / "completions" / name).to_dict("list") for folder in (first, second))
         check_same(a, b, tolerance, name)
+
+
+def read_weights(folder: Path) -> dict[str, torch.Tensor]:
+    """Of one file, or of several shards."""
+    return {name: value for path in folder.glob("model*.safetensors") for name, value in load_file(path).items()}
 
 
 def check_same_checkpoints(first: Path, second: Path, tolerance: float = 0.0) -> None:

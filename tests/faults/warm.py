@@ -39,7 +39,7 @@ class WarmProcess:
 
     def __exit__(self, *what: object) -> None:
         self.process.stdin.close()
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=LONG)
         os.close(self.phases)
 
 

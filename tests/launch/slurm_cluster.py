@@ -67,6 +67,8 @@ class SlurmCluster:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        if len(self._daemons) > len(NODES):
+            self._cancel_all()
         for daemon in reversed(self._daemons):
             daemon.send_signal(signal.SIGTERM)
         for daemon in self._daemons:
@@ -123,6 +125,17 @@ class SlurmCluster:
         for node in NODES:
             self._run("slurmd", "-D", "-N", node)
         _wait(lambda: self._states() == ["idle"] * len(NODES), "Slurm")
+
+    def _cancel_all(self) -> None:
+        """A job's processes would outlive the daemons."""
+        user = pwd.getpwuid(os.getuid()).pw_name
+        subprocess.run(["scancel", "--user", user], env=self.environment, timeout=60, check=False)
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            jobs = subprocess.run(["squeue", "--noheader"], env=self.environment, capture_output=True, timeout=60)
+            if not jobs.stdout.strip():
+                return
+            time.sleep(0.5)
 
     def _run(self, name: str, *options: str) -> None:
         program = shutil.which(name, path=PATH)

@@ -10,7 +10,7 @@ from slurm_cluster import SlurmCluster
 from medgrpo.trainers.metrics_file import read_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = 30
+STEPS = 20
 SITE = f"""
 MODEL=tiny
 LOGS={{folder}}
@@ -52,7 +52,7 @@ def test_a_run_that_slurm_warns_goes_on_from_its_checkpoint(slurm: SlurmCluster,
         "SITE": f"{tmp_path}/site.sh",
         "RECIPE": "recipes/grpo.py",
         "CONFIG": f"{tmp_path}/run.yaml",
-        "ACCELERATE_CONFIG": "accelerate_configs/cpu_zero3.yaml",
+        "ACCELERATE_CONFIG": "tests/launch/two_machines.yaml",
         "TRAIN_NODES": "2",
         "RANKS_PER_NODE": "1",
         "ROLLOUT_NODES": "0",

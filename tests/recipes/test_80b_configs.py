@@ -9,14 +9,13 @@ from transformers import TrainingArguments
 
 from medgrpo import CHORDConfig, GSPOConfig, MedGRPOConfig
 from medgrpo.cli import main
-from medgrpo.experiment.arguments import ExamArguments, parse_arguments
-from medgrpo.experiment.chord_show import CHORDExamArguments
+from medgrpo.experiment.arguments import AgainstGRPOArguments, ExamArguments, parse_arguments
 
 CONFIGS = Path(__file__).resolve().parents[2] / "recipes" / "configs"
 METHODS = {
     "grpo": (MedGRPOConfig, ExamArguments),
     "gspo": (GSPOConfig, ExamArguments),
-    "chord": (CHORDConfig, CHORDExamArguments),
+    "chord": (CHORDConfig, AgainstGRPOArguments),
 }
 # File, training processes, completions of an optimizer step, optimizer steps of a generation.
 RUNS = [

@@ -23,7 +23,7 @@ PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH",
 
 
 @pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="needs the extra `deepspeed`")
-@pytest.mark.parametrize(("place", "recipe"), [("cpu_zero3_ep", "gspo"), ("cpu_zero3", "mo_grpo")])
+@pytest.mark.parametrize(("place", "recipe"), [("cpu_zero3_ep", "gspo"), ("cpu_zero3", "grpo")])
 def test_a_recipe_runs_whole_and_scores_as_one_process_does(place: str, recipe: str, tmp_path) -> None:
     # 65 questions in batches of 32: the first process has two batches, the second one.
     options = ["--max_steps", "2", "--eval_years", "2026", "--eval_batch_size", "32", "--output_dir", str(tmp_path)]

@@ -14,9 +14,7 @@ from medgrpo import CHORDConfig, GSPOConfig, MedGRPOConfig, MOGRPOConfig
 from medgrpo.cli import main
 from medgrpo.evaluation.samples import pair_outcomes, read_run
 from medgrpo.exams.question import read_questions
-from medgrpo.experiment.arguments import ExamArguments, parse_arguments
-from medgrpo.experiment.chord_show import CHORDExamArguments
-from medgrpo.experiment.reward_gains import MOGRPOExamArguments
+from medgrpo.experiment.arguments import AgainstGRPOArguments, ExamArguments, parse_arguments
 from medgrpo.report.reward_gains import read_reward_gains
 from medgrpo.statistics import compare_paired
 from medgrpo.trainers.run_log import read_metrics
@@ -27,8 +25,8 @@ RECIPES = {"grpo": MedGRPOConfig, "gspo": GSPOConfig}
 METHODS = {
     "grpo": (MedGRPOConfig, ExamArguments),
     "gspo": (GSPOConfig, ExamArguments),
-    "chord": (CHORDConfig, CHORDExamArguments),
-    "mo_grpo": (MOGRPOConfig, MOGRPOExamArguments),
+    "chord": (CHORDConfig, AgainstGRPOArguments),
+    "mo_grpo": (MOGRPOConfig, AgainstGRPOArguments),
 }
 # The side-by-side design is no recipe's options; tests/experiment reads it.
 CONFIGS = [

@@ -1,6 +1,7 @@
 """A megabyte of the worst text takes the readers of completions and exams under 0.1 s of the processor's time."""
 
 import json
+import re
 import time
 
 import pytest
@@ -17,6 +18,8 @@ from medgrpo.rewards import REWARDS
 
 MEGABYTE = 1_000_000
 LIMIT_S = 0.1
+REFERENCE_S = 0.025
+"""What `pace` takes on the machine (one core of a cloud server, otherwise idle) on which the limit was set."""
 
 
 def fill(unit: str, before: str = "", after: str = "") -> str:
@@ -90,31 +93,39 @@ READERS = (
 )
 
 
-def best_of_3(function, argument) -> float:
+def best_of_3(function, argument, enough: float = LIMIT_S) -> float:
     """Seconds of this process's own work, so that neighbours don't count."""
     times = []
     for _ in range(3):
         start = time.process_time()
         function(argument)
         times.append(time.process_time() - start)
-        if times[-1] < LIMIT_S:
+        if times[-1] < enough:
             break
     return min(times)
 
 
+@pytest.fixture(scope="module")
+def limit() -> float:
+    """0.1 s; more where this machine is slower than the reference or shares its cores, as a fixed search tells."""
+    pattern, text = re.compile("<(/)?[tT][hH]"), "<a" * (MEGABYTE // 2)
+    pace = max(best_of_3(pattern.search, text, 0.0) for _ in range(3))
+    return LIMIT_S * max(1.0, pace / REFERENCE_S)
+
+
 @pytest.mark.parametrize("name", WORST)
-def test_a_megabyte_of_the_worst_is_read_at_once(name: str) -> None:
-    slow = {reader.__name__: seconds for reader in READERS if (seconds := best_of_3(reader, WORST[name])) >= LIMIT_S}
+def test_a_megabyte_of_the_worst_is_read_at_once(name: str, limit: float) -> None:
+    slow = {reader.__name__: seconds for reader in READERS if (seconds := best_of_3(reader, WORST[name])) >= limit}
     assert slow == {}
 
 
 @pytest.mark.parametrize("name", ["ophtho", "chinese", "japanese"])
-def test_so_are_the_rewards(name: str) -> None:
+def test_so_are_the_rewards(name: str, limit: float) -> None:
     def reward(text: str) -> None:
         REWARDS[name]([[{"role": "assistant", "content": text}]], prompts=["p"], answer=[[["a"]]])
 
     assert (
-        max(best_of_3(reward, WORST[worst]) for worst in ("tags", "weak signs apart", "18 characters of one")) < LIMIT_S
+        max(best_of_3(reward, WORST[worst]) for worst in ("tags", "weak signs apart", "18 characters of one")) < limit
     )
 
 

@@ -56,8 +56,8 @@ def test_pickles_beside_safetensors_are_not_read(pickled: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_remote_code_and_safetensors_are_what_the_trainer_is_told(asked: bool, tmp_path: Path) -> None:
-    config = MedGRPOConfig(output_dir=str(tmp_path))
-    find_model(ModelConfig(model_name_or_path="tiny", trust_remote_code=asked), config)
+    config = MedGRPOConfig(output_dir=str(tmp_path), model_init_kwargs={"trust_remote_code": True} if asked else None)
+    find_model(ModelConfig(model_name_or_path="tiny"), config)
     assert config.model_init_kwargs["use_safetensors"] is True
     assert config.model_init_kwargs.get("trust_remote_code", False) is asked
 

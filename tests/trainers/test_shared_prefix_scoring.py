@@ -147,14 +147,17 @@ def test_one_token_prompts_and_completions(trainer: SharedPrefixGRPOTrainer) -> 
     assert trainer.packed_passes[0].input_ids.shape == (1, 4)
 
 
-def test_bfloat16_rounds_no_more_than_trls_own_pass(trainer: SharedPrefixGRPOTrainer) -> None:
+@pytest.mark.parametrize("autocast", [False, True])
+def test_bfloat16_rounds_no_more_than_trls_own_pass(trainer: SharedPrefixGRPOTrainer, autocast: bool) -> None:
     rows = lay_out([(40, [12, 9, 7]), (33, [11, 12])], 2, 1, seed=6)
     with torch.no_grad():
         exact, *_ = trl_score(trainer)(trainer.model, *rows)
         weights = {name: parameter.clone() for name, parameter in trainer.model.named_parameters()}
-        trainer.model.to(torch.bfloat16)
-        theirs, *_ = trl_score(trainer)(trainer.model, *rows)
-        ours, *_ = trainer._get_per_token_logps_and_entropies(trainer.model, *rows)
+        if not autocast:
+            trainer.model.to(torch.bfloat16)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            theirs, *_ = trl_score(trainer)(trainer.model, *rows)
+            ours, *_ = trainer._get_per_token_logps_and_entropies(trainer.model, *rows)
         trainer.model.to(torch.float32)
         for name, parameter in trainer.model.named_parameters():
             parameter.copy_(weights[name])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from medgrpo.cli.verbs import Parser, add_verb
 from medgrpo.errors import MedgrpoError
+from medgrpo.plain_text import visible
 
 
 def data_igakuqa(args: argparse.Namespace) -> int:
@@ -70,7 +71,7 @@ def data_check(args: argparse.Namespace) -> int:
     if not args.allow_near_duplicates:
         leaks = leaks + near
     if leaks:
-        print(f"medgrpo data check: {describe_leaks(leaks, args.train, args.eval)}", file=sys.stderr)
+        print(visible(f"medgrpo data check: {describe_leaks(leaks, args.train, args.eval)}"), file=sys.stderr)
     return 1 if leaks else 0
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from transformers import PretrainedConfig
 
+from medgrpo.distributed.sharding import autoep_layers
 from medgrpo.errors import MedgrpoError
 
 PRESET = "qwen3_moe"  # AutoEP's preset that fits both: the blocks of Qwen3-Next have the same parts
@@ -122,7 +123,8 @@ def _register_adapter() -> None:
         def retarget_transformers_output_recorders(
             self, model, spec, replacement, retargeted_keys, remove_output_capture_hooks
         ) -> None:
-            install_output_capuring_hook(replacement.router.gate, "router_logits", 0)
+            for layer in autoep_layers(model).values():  # it is called once, with one of them
+                install_output_capuring_hook(layer.router.gate, "router_logits", 0)
 
     preset = registry.PRESET_MODELS[PRESET]
     if "qwen3_next" in preset.hf_model_types:

@@ -26,7 +26,8 @@ class FolderCarrier:
     """
 
     def __init__(self, model: torch.nn.Module, folder: Path, first: bool, dtype: torch.dtype | None) -> None:
-        self.model, self.folder, self.first, self.dtype = model, folder.resolve(), first, dtype
+        # Not resolved: a link may lead elsewhere on the server's machine.
+        self.model, self.folder, self.first, self.dtype = model, folder.absolute(), first, dtype
         self.current: Path | None = None
         self._number = 0
         self.bytes = 0

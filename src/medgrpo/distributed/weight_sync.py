@@ -90,7 +90,8 @@ class SyncedVLLMGeneration(VLLMGeneration):
         self.vllm_client = _GuardedServer(RolloutServer(url, self.sync.key, self.sync.request_timeout), self)
         theirs, self._run = self._decide(self._meet)
         dtype = next(self.model.parameters()).dtype
-        self.tolerated = "float32" if theirs == "float32" and dtype == torch.float32 else "16 bit"
+        exact = theirs == "float32" and dtype == torch.float32 and self.accelerator.mixed_precision == "no"
+        self.tolerated = "float32" if exact else "16 bit"
         if self.sync.method == "nccl":
             self.carrier: FolderCarrier | NCCLCarrier = NCCLCarrier(
                 self.model, self.group_port, self.accelerator.device, self._first
@@ -126,7 +127,7 @@ class SyncedVLLMGeneration(VLLMGeneration):
             if output[1]:
                 return output
             # No completion at all, on any process, is how `_GuardedServer` says that there was a problem.
-            patience.wait(self._decide(self.vllm_client.tell_problem))
+            patience.wait(self._decide(self.vllm_client.tell_problem) or "no completions")
             self._persist(patience)
 
     def hold(self) -> str | None:
@@ -166,8 +167,12 @@ class SyncedVLLMGeneration(VLLMGeneration):
         fault, _ = self._decide(lambda: _attempt(lambda: carrier.connect(server, fresh)))
         if fault is not None:
             return fault
-        sent = _attempt(lambda: carrier.stream(server))
-        return self._decide(lambda: sent)[0]
+        problem: ServerFault | MedgrpoError | None = None
+        try:
+            carrier.stream(server)
+        except (ServerFault, MedgrpoError) as error:
+            problem = error
+        return self._decide(lambda: _tell(problem))
 
     def _decide(self, action: Callable[[], T]) -> T:
         """Collective: what `action` gives on the first process, on all; a `MedgrpoError` is raised on all."""
@@ -221,7 +226,7 @@ class SyncedVLLMGeneration(VLLMGeneration):
             raise MedgrpoError(
                 f"{server.base_url}: weight sync {self._number} did not take: the server's log-probabilities of the "
                 f"same prompts differ from the trainer's by {measure:.3g} ({kind}; at most {limit:g} in "
-                f"{self.tolerated}): it computes with other weights (see docs/scaling.md, or set vllm_sync_tolerance)"
+                f"{self.tolerated}): it computes with other weights (docs/rollout-server.md; vllm_sync_tolerance)"
             )
 
     def _patience(self) -> "_Patience":
@@ -249,10 +254,8 @@ class _GuardedServer:
             self._problem = problem
         return {"prompt_ids": [], "completion_ids": [], "logprobs": None, "logprob_token_ids": None}
 
-    def tell_problem(self) -> str:
-        if isinstance(self._problem, MedgrpoError):
-            raise self._problem
-        return str(self._problem)
+    def tell_problem(self) -> str | None:
+        return _tell(self._problem)
 
 
 class _Patience:
@@ -299,6 +302,13 @@ def _attempt(action: Callable[[], T]) -> tuple[str | None, T | None]:
         return None, action()
     except ServerFault as fault:
         return str(fault), None
+
+
+def _tell(problem: ServerFault | MedgrpoError | None) -> str | None:
+    """A fault in words, None where there is none; what waiting does not mend is raised."""
+    if isinstance(problem, MedgrpoError):
+        raise problem
+    return None if problem is None else str(problem)
 
 
 def _say(text: str) -> None:

@@ -46,6 +46,16 @@ class ExamArguments:
     )
 
 
+@dataclass
+class AgainstGRPOArguments(ExamArguments):
+    """The exam's arguments, and whether GRPO is trained beside the recipe's own method."""
+
+    against_grpo: bool = field(
+        default=False,
+        metadata={"help": "Train GRPO as well, from the same base with the same settings, and show both."},
+    )
+
+
 Arguments = tuple[ExamArguments, MedGRPOConfig, ModelConfig]
 
 
@@ -75,6 +85,11 @@ def parse_arguments(
     _weigh_rewards(exam, config)
     if not torch.cuda.is_available():
         _refuse_gpu_options(config, model)
+    if isinstance(exam, AgainstGRPOArguments) and exam.against_grpo and config.deepspeed_plugin is not None:
+        raise MedgrpoError(
+            "against_grpo: DeepSpeed trains one model a process: leave it false, or compare with "
+            "recipes/side_by_side.py, which gives each method processes of its own"
+        )
     return exam, config, model
 
 

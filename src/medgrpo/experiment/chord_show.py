@@ -1,6 +1,5 @@
 """What CHORD is for: from a base that never answers in the tag GRPO learns nothing, and CHORD does."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from accelerate import PartialState
@@ -10,7 +9,6 @@ from trl import ModelConfig
 from medgrpo.errors import MedgrpoError
 from medgrpo.exams.leakage import normalise_text
 from medgrpo.exams.question import Question
-from medgrpo.experiment.arguments import ExamArguments
 from medgrpo.experiment.exam import Exam
 from medgrpo.report.chord_curves import describe_chord_curves, draw_chord_curves
 from medgrpo.tiny.untagged import make_untagged_model
@@ -24,16 +22,6 @@ from medgrpo.trainers.sft_samples import read_sft_rows
 UNTAGGED = "tiny_untagged"
 WORKED = "worked_answers"
 FIGURE = "chord.png"
-
-
-@dataclass
-class CHORDExamArguments(ExamArguments):
-    """The exam's arguments, and whether GRPO is trained beside CHORD."""
-
-    against_grpo: bool = field(
-        default=False,
-        metadata={"help": "Train GRPO as well, from the same base with the same settings, and show both."},
-    )
 
 
 def find_base(model: ModelConfig, config: CHORDConfig) -> None:

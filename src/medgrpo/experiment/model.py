@@ -32,8 +32,8 @@ def find_model(
     source, revision = resolve_model(arguments.model_name_or_path, wanted)
     arguments.model_revision = revision
     with readable(source):
-        # Code from a model's repository runs only where `trust_remote_code` asks for it.
-        trusted = arguments.trust_remote_code
+        # Code from a model's repository runs only where `model_init_kwargs` asks for it.
+        trusted = bool(given.get("trust_remote_code", False))
         model_config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trusted)
         tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=trusted)
     if tokenizer.chat_template is None:
@@ -44,13 +44,11 @@ def find_model(
         "dtype": arguments.dtype,
         "attn_implementation": arguments.attn_implementation,
         "revision": revision,
-        "trust_remote_code": trusted or None,
-        "use_safetensors": True,
     }
     quantization = get_quantization_config(arguments)
     if quantization is not None:
         options["quantization_config"] = quantization
-    config.model_init_kwargs = {**{k: v for k, v in options.items() if v is not None}, **given}
+    config.model_init_kwargs = {**{k: v for k, v in options.items() if v is not None}, **given, "use_safetensors": True}
     try:
         return source, tokenizer, get_peft_config(arguments)
     except ValueError as error:

@@ -1,25 +1,13 @@
 """MO-GRPO beside GRPO: what each reward gained under each, from the logs of two runs."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from medgrpo.experiment.arguments import ExamArguments
 from medgrpo.report.reward_gains import describe_reward_gains, draw_reward_gains
 from medgrpo.trainers.mo_grpo import MOGRPOTrainer
 from medgrpo.trainers.run_log import read_metrics
 
 METHOD_NAMES = {"mo_grpo": "MO-GRPO", "gdpo": "GDPO", "grpo": "GRPO"}
 FIGURE = "reward_gains.png"
-
-
-@dataclass
-class MOGRPOExamArguments(ExamArguments):
-    """The exam's arguments, and whether GRPO is trained beside MO-GRPO."""
-
-    against_grpo: bool = field(
-        default=False,
-        metadata={"help": "Train GRPO as well, from the same start, and compare what each reward gained."},
-    )
 
 
 def show_reward_gains(trainer: MOGRPOTrainer, grpo_folder: str | Path) -> None:

@@ -29,6 +29,7 @@ from medgrpo.trainers.shared_prefix import SharedPrefixGRPOTrainer
 # HubGRPOTrainer stands first: it keeps a save from pushing, whichever class saves.
 # A signal has to be heard before SaveAfterEpochEnd decides, so Interruptible stands after LimitedRewards.
 class MedGRPOTrainer(
+    PrivateGRPOTrainer,
     HubGRPOTrainer,
     WatchfulGRPOTrainer,
     ServerRolloutsGRPOTrainer,
@@ -40,7 +41,6 @@ class MedGRPOTrainer(
     ResumableReferenceGRPOTrainer,
     SharedPrefixGRPOTrainer,
     ExportingGRPOTrainer,
-    PrivateGRPOTrainer,
 ):
     """TRL's `GRPOTrainer`, and the base of every method.
 

@@ -18,8 +18,9 @@ class PrivateGRPOTrainer(GRPOTrainer):
     written out in the printed table and in the completions that are saved with it.
     """
 
-    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
-        super()._save(output_dir, state_dict)
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the model without that file; the first of a trainer's bases, so that none writes it afterwards."""
+        super().save_model(output_dir, _internal_call)
         (Path(output_dir or self.args.output_dir) / TRAINING_ARGS_NAME).unlink(missing_ok=True)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:

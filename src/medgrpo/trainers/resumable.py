@@ -51,7 +51,9 @@ class ResumableGRPOTrainer(GRPOTrainer):
         path = self._rollouts_file(checkpoint)
         saved: dict[str, Any] = {}
         if path.is_file():
-            saved = torch.load(path, map_location=self.accelerator.device, weights_only=True)
+            device = self.accelerator.device
+            # DeepSpeed's CPU is called cpu:0, which torch does not know as a place to load to.
+            saved = torch.load(path, map_location="cpu" if device.type == "cpu" else device, weights_only=True)
         # All processes go on with rollouts, or none: they generate and learn together.
         if not all(gather_object([saved.get("layout") == self._layout])):
             then = saved.get("layout") or {}

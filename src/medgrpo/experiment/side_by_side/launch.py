@@ -81,13 +81,17 @@ def launch_command(design: Design, run: PlannedRun, script: str | Path) -> list[
 
 
 def slurm_jobs(design: Design, script: str | Path, batch_file: str) -> str:
-    """Shell lines that submit a job for every run that is not finished, and one that reports when all are done."""
+    """Shell lines that submit a job for every run that is not finished, and one that reports when all are done.
+
+    `batch_file` is one of launch/: it takes recipe and file from RECIPE and CONFIG and hands options on to the recipe.
+    """
+    told = f"RECIPE={shlex.quote(str(script))} CONFIG={shlex.quote(str(design.path))}"
     lines = ["jobs=()"]
     for run in design.runs:
         if not is_finished(run):
-            words = [batch_file, str(script), "--config", str(design.path), "--run", run.name]
-            name = f"--job-name={run.name.replace('/', '-')}"
-            lines.append(f'jobs+=("$(sbatch --parsable {shlex.join([name, *words])})")')
+            name = run.name.replace("/", "-")
+            words = shlex.join(["sbatch", "--parsable", f"--job-name={name}", batch_file, "--run", run.name])
+            lines.append(f'jobs+=("$({told} {words})")')
     report = shlex.join([sys.executable, str(script), "--config", str(design.path)])
     lines.append(
         "sbatch --job-name=report --nodes=1 --ntasks=1 "

@@ -1,6 +1,7 @@
 """One run of a side-by-side experiment, in the processes that accelerate started: train, then score every exam."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,12 +26,13 @@ FINISHED = "finished.json"
 SETTINGS = "settings.yaml"
 
 
-def train_run(design: Design, run: PlannedRun) -> None:
+def train_run(design: Design, run: PlannedRun, fields: Sequence[str] = ()) -> None:
     """Train the run, going on from its last checkpoint, and score it on every exam; the base is only scored.
 
-    Raises `MedgrpoError` for what the settings, the questions or the model have wrong.
+    `fields` are further options of a recipe (`--field value`): where this machine has the model, or the rollout
+    server. Raises `MedgrpoError` for what the settings, the questions or the model have wrong.
     """
-    arguments, config, model_arguments = parse_settings(run)
+    arguments, config, model_arguments = parse_settings(run, fields)
     exams = load_exams(design, arguments)
     trainer = _make_trainer(run, arguments, config, model_arguments, exams)
     for exam in exams.values():
@@ -47,7 +49,7 @@ def train_run(design: Design, run: PlannedRun) -> None:
         (run.folder / FINISHED).write_text(json.dumps(mark) + "\n", encoding="utf-8")
 
 
-def parse_settings(run: PlannedRun) -> tuple[ExamArguments, MedGRPOConfig, ModelConfig]:
+def parse_settings(run: PlannedRun, fields: Sequence[str] = ()) -> tuple[ExamArguments, MedGRPOConfig, ModelConfig]:
     """The run's settings as a recipe reads them, from `settings.yaml` in its folder, which this writes."""
     config_class, _ = combine(run.parts)
     settings = {**run.settings, "output_dir": str(run.folder), "seed": run.seed}
@@ -57,7 +59,7 @@ def parse_settings(run: PlannedRun) -> tuple[ExamArguments, MedGRPOConfig, Model
     path = run.folder / SETTINGS
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(settings, allow_unicode=True, sort_keys=False), encoding="utf-8")
-    return parse_arguments(config_class, path, ["--config", str(path)])
+    return parse_arguments(config_class, path, ["--config", str(path), *fields])
 
 
 def load_exams(design: Design, arguments: ExamArguments) -> dict[str, Exam]:

@@ -28,7 +28,7 @@ def packed_attention(
     `query` is `(1, heads, N, d)`, `key` and `value` `(1, key-value heads, N, d)`; returns `(1, N, heads, d)`. Each
     query sees all tokens before it in its own row, as deep as `sliding_window`. `attention_mask` is not looked at.
     """
-    query, key, value = (states[0].transpose(0, 1) for states in (query, key, value))  # (N, heads, d)
+    query, key, value = (_as_autocast(states)[0].transpose(0, 1) for states in (query, key, value))  # (N, heads, d)
     prompts, completions = [], []
     for group in shared_prefix.groups:
         prompts.append(_prompt(query, key, value, group, scaling, sliding_window))
@@ -73,15 +73,24 @@ def _attend(
 ) -> torch.Tensor:
     """Causal attention `(rows, tokens, heads, d)`, where the last query sees the last key."""
     heads = query.shape[2] // key.shape[2]
+    # Only in float32 on a GPU is there no kernel that shares key-value heads.
+    shares_heads = query.device.type == "cpu" or query.dtype != torch.float32
     query, key, value = (states.transpose(1, 2) for states in (query, key, value))
-    if heads > 1:
+    if heads > 1 and not shares_heads:
         key, value = (states.repeat_interleave(heads, dim=1) for states in (key, value))
     asked, seen = query.shape[2], key.shape[2]
     if window is None or seen <= window:
-        bias = causal_lower_right(asked, seen)
-        return functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=scaling).transpose(1, 2)
-    distance = torch.arange(seen - asked, seen, device=query.device).unsqueeze(1) - torch.arange(
-        seen, device=query.device
-    )
-    mask = (distance >= 0) & (distance < window)
-    return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling).transpose(1, 2)
+        mask = causal_lower_right(asked, seen)
+    else:
+        columns = torch.arange(seen, device=query.device)
+        distance = columns[seen - asked :].unsqueeze(1) - columns
+        mask = (distance >= 0) & (distance < window)
+    return functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, scale=scaling, enable_gqa=heads > 1 and shares_heads
+    ).transpose(1, 2)
+
+
+def _as_autocast(states: torch.Tensor) -> torch.Tensor:
+    """What autocast would make of the states: norms and rotation leave queries and keys in float32, but no values."""
+    device = states.device.type
+    return states.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else states
