@@ -24,7 +24,7 @@ from medgrpo.tiny import TINY_MODEL
 from medgrpo.trainers.run_log import read_metrics
 
 HERE = Path(__file__).parent
-pytestmark = [pytest.mark.skipif(PYTHON is None, reason=NEEDED), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.skipif(PYTHON is None, reason=NEEDED), pytest.mark.timeout(2400)]
 
 EP = {
     "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0},
@@ -64,7 +64,7 @@ def story(vllm: VLLMProcess, tmp_path_factory) -> dict:
     vllm.start()
     vllm.wait_until_up()
     # The printed command, but with patience.
-    settings |= {"vllm_server_wait": 400, "vllm_request_timeout": 15}
+    settings |= {"vllm_server_wait": 800, "vllm_request_timeout": 15}
     second = launch(settings, "--resume_from_checkpoint", "last")
     wait_for(lambda: steps_of(folder) >= 9, second)
     vllm.signal(signal.SIGSTOP)
@@ -97,7 +97,7 @@ def launch(settings: dict, *options: str) -> subprocess.Popen:
 
 def finish(process: subprocess.Popen) -> tuple[int, str]:
     try:
-        output, _ = process.communicate(timeout=600)
+        output, _ = process.communicate(timeout=1200)
     except subprocess.TimeoutExpired:
         process.kill()
         raise AssertionError(process.communicate()[0][-4000:]) from None
@@ -191,7 +191,7 @@ def test_the_resumed_run_survives_a_hang_and_a_death(story: dict) -> None:
     assert status == 0, output[-4000:]
     assert "no answer to" in output and "within 15 s" in output
     assert output.count("is back after") >= 2, output[-4000:]
-    assert "stopping in 400 s unless it comes back" in output
+    assert "stopping in 800 s unless it comes back" in output
 
 
 def test_server_and_trainer_agree_after_every_sync(story: dict) -> None:

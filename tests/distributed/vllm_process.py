@@ -13,7 +13,7 @@ from medgrpo.distributed.rollout_server import RolloutServer, ServerFault
 PYTHON = os.environ.get("MEDGRPO_VLLM_PYTHON")
 NEEDED = "MEDGRPO_VLLM_PYTHON is not set: it names a Python with vLLM (`make test` makes one)"
 KEY = "0123456789abcdef-of-the-tests"
-START_S = 400
+START_S = 800
 
 
 def free_port() -> int:

@@ -164,7 +164,8 @@ def test_checkpoint_of_another_method_or_other_data_is_refused(build, tmp_path: 
         others.train(resume_from_checkpoint=str(saved))
     plain = tmp_path / "plain"
     shutil.copytree(saved, plain)
-    (plain / "sft_stream.json").unlink()
+    for name in ("sft_stream.json", "manifest.json"):
+        (plain / name).unlink()
     with pytest.raises(MedgrpoError, match="no checkpoint to resume CHORD from"):
         build(folder="others").train(resume_from_checkpoint=str(plain))
 

@@ -159,7 +159,6 @@ def test_scoring_begins_with_what_is_listened_to_and_packed() -> None:
         ("__init__", "VLLMGeneration(\n", "trainers.server_rollouts puts its own in this name's place"),
         ("_generate_single_turn", "self.vllm_generation.sync_weights()", "a sync is noticed by _last_loaded_step"),
         ("log", 'self._logs["completion"]', "trainers.private has them printed without a terminal's commands"),
-        ("_save_checkpoint", "self.save_model(output_dir, _internal_call=True)", "trainers.private cleans up there"),
         ("log", "self.log_completions", "the table is made every completions_every steps by switching it"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import make_dataclass
+from functools import cache
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.trainers.base import MedGRPOTrainer
@@ -13,9 +14,11 @@ from medgrpo.trainers.gspo_config import GSPOConfig
 from medgrpo.trainers.mo_grpo import MOGRPOTrainer
 from medgrpo.trainers.mo_grpo_config import MOGRPOConfig
 
+Method = tuple[type[MedGRPOConfig], type[MedGRPOTrainer]]
+
 # Their order is that of the bases of a combination: where methods differ in a default, the first one's holds (GSPO's
 # sequence ratios), and MOGRPOConfig says why it comes last.
-METHODS: dict[str, tuple[type[MedGRPOConfig], type[MedGRPOTrainer]]] = {
+METHODS: dict[str, Method] = {
     "gspo": (GSPOConfig, GSPOTrainer),
     "chord": (CHORDConfig, CHORDTrainer),
     "mo_grpo": (MOGRPOConfig, MOGRPOTrainer),
@@ -23,7 +26,7 @@ METHODS: dict[str, tuple[type[MedGRPOConfig], type[MedGRPOTrainer]]] = {
 }
 
 
-def combine(names: Sequence[str]) -> tuple[type[MedGRPOConfig], type[MedGRPOTrainer]]:
+def combine(names: Sequence[str]) -> Method:
     """The config and the trainer that are all of the named methods at once.
 
     Raises `MedgrpoError` for no method and for one that there is not.
@@ -35,6 +38,15 @@ def combine(names: Sequence[str]) -> tuple[type[MedGRPOConfig], type[MedGRPOTrai
     parts = [METHODS[name] for name in METHODS if name in names and (name != "grpo" or set(names) == {"grpo"})]
     if len(parts) == 1:
         return parts[0]
+    return _combine(tuple(parts))
+
+
+@cache
+def _combine(parts: tuple[Method, ...]) -> Method:
     configs, trainers = zip(*parts, strict=True)
     title = "".join(trainer.__name__.removesuffix("Trainer") for trainer in trainers)
-    return make_dataclass(f"{title}Config", [], bases=configs), type(f"{title}Trainer", trainers, {})
+    config = make_dataclass(f"{title}Config", [], bases=configs)
+    # transformers pickles the config at each save, and pickle wants to find its class by name.
+    config.__module__ = __name__
+    globals()[config.__name__] = config
+    return config, type(f"{title}Trainer", trainers, {"__module__": __name__})

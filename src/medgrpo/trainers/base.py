@@ -23,6 +23,7 @@ from medgrpo.trainers.reward_timeout import LimitedRewardsGRPOTrainer
 from medgrpo.trainers.run_log import RunLog
 from medgrpo.trainers.saving import SavingGRPOTrainer
 from medgrpo.trainers.server_rollouts import ServerRolloutsGRPOTrainer
+from medgrpo.trainers.shared_prefill import SharedPrefillGRPOTrainer
 from medgrpo.trainers.shared_prefix import SharedPrefixGRPOTrainer
 
 
@@ -40,6 +41,7 @@ class MedGRPOTrainer(
     ResumableGRPOTrainer,
     ResumableReferenceGRPOTrainer,
     SharedPrefixGRPOTrainer,
+    SharedPrefillGRPOTrainer,
     ExportingGRPOTrainer,
 ):
     """TRL's `GRPOTrainer`, and the base of every method.

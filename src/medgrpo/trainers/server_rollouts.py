@@ -9,11 +9,11 @@ from unittest.mock import patch
 
 import torch
 from transformers.utils import logging
-from trl import GRPOTrainer
 from trl.trainer import grpo_trainer
 
 from medgrpo.distributed.server_key import read_key
 from medgrpo.distributed.weight_sync import RolloutServerGone, StoppedWaiting, SyncedVLLMGeneration, SyncSettings
+from medgrpo.trainers.resumable_log import ResumableLogGRPOTrainer
 from medgrpo.trainers.resume_command import resume_command
 
 logger = logging.get_logger(__name__)
@@ -22,7 +22,7 @@ logger = logging.get_logger(__name__)
 PROBES, LONGEST_PROBE = 4, 128
 
 
-class ServerRolloutsGRPOTrainer(GRPOTrainer):
+class ServerRolloutsGRPOTrainer(ResumableLogGRPOTrainer):
     """TRL's `GRPOTrainer`, with `use_vllm` and `vllm_mode="server"` served by `SyncedVLLMGeneration`.
 
     After each sync of the weights the first prompts of the dataset are scored on both sides. The largest difference
@@ -57,7 +57,8 @@ class ServerRolloutsGRPOTrainer(GRPOTrainer):
         step = self.state.global_step
         if step == 0:
             return "no step is done yet: start the run again"
-        if self._saved_at != step:
+        # Exactly as an uninterrupted run would have saved, where that can still be done.
+        if self._saved_at != step and self.save_last_step() is None:
             # Micro-batches of the step that was cut are done again.
             self._step = step * self.args.gradient_accumulation_steps
             self._save_checkpoint(self.model, trial=None)

@@ -3,10 +3,8 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import yaml
-from transformers.trainer_utils import get_last_checkpoint
 from trl import ModelConfig
 
 from medgrpo.errors import MedgrpoError
@@ -38,8 +36,7 @@ def train_run(design: Design, run: PlannedRun, fields: Sequence[str] = ()) -> No
     for exam in exams.values():
         trainer.accelerator.print(exam.describe())
     if run.label != BASE:
-        last = get_last_checkpoint(config.output_dir) if Path(config.output_dir).is_dir() else None
-        trainer.train(resume_from_checkpoint=last)
+        trainer.train(resume_from_checkpoint="auto")
         trainer.save_model()
     for name, exam in exams.items():
         Experiment(trainer, exam, arguments, model_arguments).score(name)
