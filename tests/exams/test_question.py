@@ -6,7 +6,7 @@ import re
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from medgrpo.errors import MedgrpoError
@@ -92,6 +92,7 @@ def questions(draw):
     )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(questions(), min_size=1, max_size=4, unique_by=lambda q: q.id))
 def test_written_questions_read_back_the_same(tmp_path_factory, some):
     # Among the texts are U+2028, U+0085 and vertical tabs, at which str.splitlines would cut a line in two.

@@ -27,6 +27,7 @@ def test_every_text_is_used_and_every_used_text_is_there():
     sources = [path for path in (*room.iterdir(), *room.joinpath("templates").iterdir()) if path.is_file()]
     code = "\n".join(path.read_text("utf-8") for path in sources if not path.name.endswith(".yaml"))
     families = ("section.", "verdict.", "say.better", "say.worse", "changes.", "pass.", "word.all", "word.text_only")
+    families += ("curve.",)
     for key in read_catalogue():
         assert f'"{key}"' in code or key.startswith(families), f"{key} is used nowhere"
     for key in re.findall(r'(?:say|\bt|wording)\("([a-z_.]+\.[a-z_.]+)"[,)]', code):

@@ -49,7 +49,8 @@ def test_every_problem_of_a_question_file_is_told_with_its_line(tmp_path: Path) 
         read_questions(path)
     text = str(refused.value)
     assert text.startswith("8 problems")
-    assert [line for line in range(1, 11) if f"line {line}," in text or f"line {line}:" in text] == list(range(2, 10))
+    told = [line for line in range(1, 11) if f"exam.jsonl, line {line}," in text or f"exam.jsonl, line {line}:" in text]
+    assert told == list(range(2, 10))
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf"], ids=["nothing", "blank lines", "a mark alone"])

@@ -87,6 +87,16 @@ def test_a_cache_that_cannot_be_repeated_is_filled_as_ever(settings: dict[str, A
     assert said in caplog.text
 
 
+def test_prompts_of_one_length_come_without_a_mask() -> None:
+    model = build("qwen3").eval()
+    prompts = [[5, 6, 7], [8, 9, 10], [5, 6, 7]]
+    expected = generate(model, prompts, **SAMPLED)
+    prefills = Prefills(model)
+    with prompts_prefilled_once(model):
+        assert generate(model, prompts, **SAMPLED) == expected
+    assert prefills.rows == [2]
+
+
 def test_chunks_of_a_long_prompt() -> None:
     model = build("qwen3").eval()
     expected = generate(model, PROMPTS, **GREEDY)
@@ -94,8 +104,11 @@ def test_chunks_of_a_long_prompt() -> None:
         assert generate(model, PROMPTS, **GREEDY, prefill_chunk_size=3) == expected
 
 
-@pytest.mark.parametrize("name", ["qwen3", "qwen3_next"])
-def test_a_training_draws_the_same_rollouts(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "adapter"), [("qwen3", True), ("qwen3_next", False)])
+def test_a_training_draws_the_same_rollouts(tmp_path: Path, name: str, adapter: bool) -> None:
+    peft = pytest.importorskip("peft")
+    lora = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM") if adapter else None
+
     def train(shared: bool) -> tuple[list[str], list[int]]:
         seen: list[str] = []
 
@@ -109,6 +122,7 @@ def test_a_training_draws_the_same_rollouts(tmp_path: Path, name: str) -> None:
             model=model,
             processing_class=build_tokenizer(),
             reward_funcs=[reward],
+            peft_config=lora,
             train_dataset=Dataset.from_dict({"prompt": ["question a", "question bb", "question ccc", "question"]}),
             args=MedGRPOConfig(
                 output_dir=str(tmp_path / f"{shared}"),

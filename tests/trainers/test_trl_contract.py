@@ -5,6 +5,7 @@ import inspect
 import pytest
 import trl
 from packaging.version import Version
+from transformers import GenerationMixin
 from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
 from trl import GRPOConfig, GRPOTrainer
 from trl.trainer.utils import add_fused_lm_head
@@ -189,3 +190,10 @@ def test_trls_head_takes_what_packed_rows_give_it() -> None:
 def test_gated_delta_net_mixes_tokens_by_the_two_functions_that_are_replaced() -> None:
     code = inspect.unwrap(Qwen3NextGatedDeltaNet.forward).__code__
     assert {CONVOLUTION, DELTA_RULE} < set(code.co_names)
+
+
+def test_generation_begins_with_the_pass_that_shared_prefill_replaces() -> None:
+    found = list(inspect.signature(GenerationMixin._prefill).parameters)
+    assert found[:4] == ["self", "input_ids", "generation_config", "model_kwargs"]
+    assert "self._prefill(" in inspect.getsource(GenerationMixin._sample)
+    assert "unwrapped_model.generate(" in inspect.getsource(GRPOTrainer._generate_single_turn)

@@ -21,7 +21,7 @@ SIGNIFICANCE = 0.05
 EXAMPLES_SHOWN = 3
 LEAVE_OUT = "…（{n} 文字を省略 {n} characters left out）…"
 # A path of this machine within a text: the page is shown to others, so that only its last name stays.
-_PATH = re.compile(r"(?<![\w./~:-])(?:~/|/)[^\s:,;()]+")
+_PATH = re.compile(r"(?<![\w./~:<-])(?:~/|/)[^\s:,;()]+")
 
 
 @dataclass(frozen=True)

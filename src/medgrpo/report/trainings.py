@@ -59,16 +59,17 @@ class Trainings:
 
 
 def describe_trainings(
-    folders: Mapping[str, Sequence[Path]], audits: Sequence[AuditedRun], say: Wording, facts: Mapping[str, str]
+    folders: Mapping[str, Sequence[Path]], audits: Sequence[AuditedRun], say: Wording, *, base: str, data: str
 ) -> Trainings:
     """Read each method's `run.json` and `metrics.jsonl` (a folder a seed) and put them side by side.
 
-    `facts` are rows of the set-up table that hold for all methods: base, data, exams.
+    `base` names the model that all started from, `data` what they were trained on.
     """
     infos = {label: [_read_info(folder) for folder in seeds] for label, seeds in folders.items()}
     metrics: dict[str, list[Metrics]] = {
         label: [read_metrics(folder) for folder in seeds] for label, seeds in folders.items()
     }
+    facts = {say("setup.base"): base, say("setup.train"): data}
     return Trainings(_setup(infos, say, facts), draw_method_curves(metrics, say), _audits(audits, say))
 
 

@@ -11,7 +11,7 @@ class MedGRPOConfig(GRPOConfig):
     """Settings of `MedGRPOTrainer`: TRL's `GRPOConfig` with this project's defaults.
 
     The defaults are those of the experiment that the project was made for (learning rate 1e-6, beta 0.1,
-    16 generations at temperature 0.9) and GRPO as DeepSeekMath (arXiv 2402.03300) states it: the mean over a
+    16 generations at temperature 0.9, a group a micro-batch) and GRPO as DeepSeekMath (arXiv 2402.03300) states it: the mean over a
     sequence's tokens, then over sequences, clipped at 0.2. TRL's own default, `loss_type="dapo"`, sums over
     tokens instead.
 
@@ -20,6 +20,9 @@ class MedGRPOConfig(GRPOConfig):
 
     learning_rate: float = field(default=1e-6, metadata={"help": "Initial learning rate of AdamW."})
     beta: float = field(default=0.1, metadata={"help": "Weight of the KL term; 0 loads no reference model."})
+    per_device_train_batch_size: int = field(
+        default=16, metadata={"help": "Completions of a micro-batch on each device: one group by default."}
+    )
     num_generations: int = field(default=16, metadata={"help": "Completions of a prompt: the group's size."})
     temperature: float = field(default=0.9, metadata={"help": "Temperature of the rollouts."})
     loss_type: str = field(

@@ -61,7 +61,8 @@ def prompts_prefilled_once(model: PreTrainedModel) -> Iterator[None]:
         self: PreTrainedModel, input_ids: torch.Tensor, generation_config: Any, model_kwargs: dict, *args: Any, **kwargs
     ) -> Any:
         caches = [value for value in model_kwargs.values() if isinstance(value, Cache)]
-        numbers = number_prompts(input_ids, model_kwargs["attention_mask"])
+        mask = model_kwargs.get("attention_mask")  # None where nothing is padded
+        numbers = number_prompts(input_ids, torch.ones_like(input_ids) if mask is None else mask)
         different = int(numbers.max()) + 1
         if different == len(input_ids):
             return stock(input_ids, generation_config, model_kwargs, *args, **kwargs)

@@ -10,6 +10,7 @@ from medgrpo.comparison.write import write_comparison
 from medgrpo.evaluation.samples import read_run
 from medgrpo.experiment.side_by_side.design import BASE, Design, PlannedRun
 from medgrpo.experiment.side_by_side.train import load_exams, parse_settings
+from medgrpo.owner import last_name
 from medgrpo.report.comparison_report import write_comparison_report
 from medgrpo.report.trainings import AuditedRun, describe_trainings
 from medgrpo.report.wording import read_wording
@@ -39,15 +40,12 @@ def conclude(design: Design) -> dict[str, tuple[Comparison, Path]]:
             groups=groups if len(design.seeds) > 1 else {},
             folders={_title(design, run): str(run.folder) for run in design.runs},
         )
-        facts = {
-            wording("setup.base"): f"{model.model_name_or_path} ({model.model_revision or '-'})",
-            wording("setup.train"): f"{Path(str(arguments.train_file)).name}: {exam.describe()}",
-        }
         trainings = describe_trainings(
             {label: [run.folder for run in design.of(label)] for label in design.labels},
             [_audit(design, run, out) for run in design.runs if run.label != BASE],
             wording,
-            facts,
+            base=f"{last_name(str(model.model_name_or_path))} ({model.model_revision or '-'})",
+            data=f"{last_name(str(arguments.train_file))}: {exam.describe()}",
         )
         write_comparison(out, comparison)
         write_comparison_report(out, comparison, runs, exam.held_out, design.lang, trainings)

@@ -33,6 +33,7 @@ class SharedPrefixGRPOTrainer(GRPOTrainer):
         super().__init__(*args, **kwargs)
         self.packed_passes: list[PackedRows | None] = []
         """How each pass of the last scoring packed its rows; None for TRL's own pass; empty where all were TRL's."""
+        # By the model as it was given, wrapped or not.
         self._packable: WeakKeyDictionary[torch.nn.Module, _Packable | None] = WeakKeyDictionary()
 
     def _get_per_token_logps_and_entropies(
@@ -135,17 +136,20 @@ class SharedPrefixGRPOTrainer(GRPOTrainer):
         """The causal language model inside `model`, made ready at its first use; None where it can't be packed."""
         if not self.args.shared_prefix:
             return None
-        plain = self.accelerator.unwrap_model(model)
-        if plain not in self._packable:
-            causal = plain.get_base_model() if is_peft_model(plain) else plain
-            reason = self._reason_against_run(plain) or reason_against(causal)
-            if reason is None:
-                prepare(causal)
-                self._packable[plain] = _Packable(causal, dropouts(plain))
-            else:
-                _say_once(reason)
-                self._packable[plain] = None
-        return self._packable[plain]
+        # Unwrapping looks at all modules, and each pass comes here.
+        if model not in self._packable:
+            plain = self.accelerator.unwrap_model(model)
+            if plain not in self._packable:
+                causal = plain.get_base_model() if is_peft_model(plain) else plain
+                reason = self._reason_against_run(plain) or reason_against(causal)
+                if reason is None:
+                    prepare(causal)
+                    self._packable[plain] = _Packable(causal, dropouts(plain))
+                else:
+                    _say_once(reason)
+                    self._packable[plain] = None
+            self._packable[model] = self._packable[plain]
+        return self._packable[model]
 
     def _reason_against_run(self, model: torch.nn.Module) -> str | None:
         if is_peft_model(model) and model.active_peft_config.is_prompt_learning:
