@@ -128,6 +128,7 @@ def read_array(path: str | Path, problems: Problems) -> list[tuple[int, dict[str
     position = _skip_blanks(text, 0)
     expected = "["
     line, counted = 1, 0
+    halves = _HALF.search(text) is not None
     while True:
         line, counted = line + text.count("\n", counted, position), position
         if text[position : position + 1] == "]" and expected != "[":
@@ -144,7 +145,8 @@ def read_array(path: str | Path, problems: Problems) -> list[tuple[int, dict[str
             continue
         try:
             record, position = decoder.raw_decode(text, position)
-            _refuse_lone_surrogates(record)
+            if halves:
+                _refuse_lone_surrogates(record)
         except json.JSONDecodeError as error:
             problems.add(path, f"not JSON ({error.msg} at column {error.colno})", error.lineno)
             return objects
@@ -214,6 +216,8 @@ def _guess_encoding(data: bytes) -> tuple[str, str] | None:
     return max(kana, key=lambda found: kana[found]) if kana and max(kana.values()) else None
 
 
+# The escape of half a character; only such text needs to be looked through for a half that stands alone.
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _BLANKS = re.compile(r"[ \t\r\n]*+")
 
 
