@@ -105,7 +105,7 @@ def finish(process: subprocess.Popen) -> tuple[int, str]:
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen) -> None:
-    end = time.monotonic() + 600
+    end = time.monotonic() + 1200
     while not condition():
         if process.poll() is not None or time.monotonic() > end:
             process.kill()
