@@ -11,9 +11,9 @@ class MedGRPOConfig(GRPOConfig):
     """Settings of `MedGRPOTrainer`: TRL's `GRPOConfig` with this project's defaults.
 
     The defaults are those of the experiment that the project was made for (learning rate 1e-6, beta 0.1,
-    16 generations at temperature 0.9, a group a micro-batch) and GRPO as DeepSeekMath (arXiv 2402.03300) states it: the mean over a
-    sequence's tokens, then over sequences, clipped at 0.2. TRL's own default, `loss_type="dapo"`, sums over
-    tokens instead.
+    16 generations at temperature 0.9, a group a micro-batch) and GRPO as DeepSeekMath (arXiv 2402.03300) states
+    it: the mean over a sequence's tokens, then over sequences, clipped at 0.2. TRL's own default,
+    `loss_type="dapo"`, sums over tokens instead.
 
     Raises `ValueError` where TRL's config does.
     """
