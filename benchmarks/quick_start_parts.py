@@ -16,7 +16,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,13 +84,15 @@ class Parts(TrainerCallback):
         self.closed[self.trainer.args.shared_prefix].append(dict(now))
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Train by turns and print the parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--method", choices=("gspo", "chord"), default="gspo")
-    parser.add_argument("--steps", type=int, default=100, help="updates (100)")
+    parser.add_argument("--steps", type=int, default=100, help="updates, at least 24 (100)")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch (1)")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    if options.steps < 24:
+        parser.error("--steps: two generations warm up, and each way needs two more: 24 updates at least")
     torch.set_num_threads(options.threads)
     parts = Parts()
     with tempfile.TemporaryDirectory() as folder:

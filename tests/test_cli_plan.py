@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from medgrpo.cli import main
+from medgrpo.distributed.plan.batch import batch_of
+from medgrpo.trainers.config import MedGRPOConfig
 
 BIG = ["plan", "--model", "qwen3_next_80b"]
 EIGHT = [*BIG, "--nodes", "9", "--rollout-nodes", "1", "--ep", "8", "--batch", "512"]
@@ -110,6 +112,29 @@ def test_bad_use_is_one_line(options: list[str], said: str, capsys) -> None:
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_a_file_with_no_number_or_name_where_one_belongs_is_one_line(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "bad.yaml"
+    bad = {"model_name_or_path: tiny\nbeta: x": "beta has to be a number", "model_name_or_path: [a]": "--model [a]"}
+    for lines, said in bad.items():
+        path.write_text(lines, encoding="utf-8")
+        assert main(["plan", "--config", str(path)]) == 2
+        error = capsys.readouterr().err.replace("'", "")
+        assert said in error
+        assert error.count("\n") == 1
+
+
+def test_what_a_file_leaves_out_is_as_the_recipes_have_it() -> None:
+    left, batch = MedGRPOConfig(output_dir="x", report_to="none"), batch_of({})
+    assert batch.per_device == left.per_device_train_batch_size
+    assert (batch.accumulation, batch.num_generations) == (left.gradient_accumulation_steps, left.num_generations)
+    assert batch.completion == left.max_completion_length
+    assert (batch.reference, batch.checkpointing, batch.shared_prefix) == (
+        left.beta > 0,
+        left.gradient_checkpointing,
+        left.shared_prefix,
+    )
 
 
 def test_config_with_a_server_needs_its_nodes(capsys) -> None:

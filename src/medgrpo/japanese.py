@@ -21,7 +21,7 @@ _FULL_WIDTH_KANA = re.compile(f"[{HIRAGANA}{FULL_WIDTH_KATAKANA}]")
 
 
 def chinese_rule(text: str) -> bool:
-    """Return False where two consecutive sentences hold no hiragana and no katakana: the seed's `chinese`.
+    """Return False where two consecutive sentences hold no hiragana and no katakana: the reward `chinese`.
 
     The reading taken here: a sentence is what stands between two 「。」 and is not blank, so nothing after
     the last 「。」 is no sentence and 「。。」 makes none; text without 「。」 is one sentence, which passes;

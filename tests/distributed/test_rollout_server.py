@@ -137,6 +137,8 @@ def test_a_proxy_of_the_environment_is_not_asked(faulty, monkeypatch) -> None:
         ("ftp://x", "no address"),
         ("http://", "no address"),
         ("http://x:99999", "no address"),
+        ("http://a..b:8000", "no address"),
+        ("http://a host:8000", "no address"),
         ("http://user:secret@x:8000", "MEDGRPO_VLLM_API_KEY"),
     ],
 )

@@ -66,6 +66,14 @@ def test_web_pages_are_refused_on_loopback() -> None:
     assert answer(NoBrowsers(app), headers=[(b"origin", b"null")]) == 403
 
 
+def test_a_name_that_was_led_to_loopback_is_refused() -> None:
+    """A page of such a host reads what GET answers, and names no origin."""
+    for host in (b"127.0.0.1:8000", b"127.0.0.1", b"localhost:8000", b"LOCALHOST", b"[::1]:8000"):
+        assert answer(NoBrowsers(app), method="GET", headers=[(b"host", host)]) == "reached", host
+    for host in (b"example.org:8000", b"127.0.0.1.example.org", b"localhost.example.org", b"", b"[x]", b"\xff"):
+        assert answer(NoBrowsers(app), method="GET", headers=[(b"Host", host)]) == 421, host
+
+
 def test_where_a_key_comes_from(monkeypatch, tmp_path) -> None:
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     assert read_key() is None

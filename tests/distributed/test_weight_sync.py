@@ -152,7 +152,10 @@ def test_a_signal_ends_the_wait_with_a_checkpoint(server, model_folder, tmp_path
         trainer.train()
     assert stopped.value.code == 0
     assert (tmp_path / "checkpoint-2").is_dir()
-    assert capsys.readouterr().out.strip().endswith("--resume_from_checkpoint last")
+    said = capsys.readouterr().out.strip()
+    assert said.endswith("--resume_from_checkpoint last")
+    # By such a line launch/job.sh knows that the job has to be queued again.
+    assert re.search("^stopped by SIGTERM while the rollout server at .* is away", said, re.MULTILINE)
 
 
 def test_before_the_first_step_there_is_nothing_to_save(server, model_folder, tmp_path) -> None:

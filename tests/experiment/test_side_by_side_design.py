@@ -10,8 +10,8 @@ from medgrpo import CHORDTrainer, GSPOTrainer, MOGRPOTrainer
 from medgrpo.errors import MedgrpoError
 from medgrpo.experiment.methods import combine
 from medgrpo.experiment.side_by_side.design import read_design
-from medgrpo.experiment.side_by_side.launch import launch_command, slurm_jobs
-from medgrpo.experiment.side_by_side.train import FINISHED, load_exams, parse_settings
+from medgrpo.experiment.side_by_side.launch import launch_command, run_all, slurm_jobs
+from medgrpo.experiment.side_by_side.train import FINISHED, STARTED, load_exams, parse_settings, refuse_other_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -76,6 +76,9 @@ def test_methods_combine() -> None:
         ({"methods": {"X": {"epsilon": 0.1}}}, "methods.X: method missing"),
         ({"methods": {"X": {"method": "grpo", "train_file": "other.jsonl"}}}, "is the same for all"),
         ({"methods": {"a/b": {"method": "grpo"}}}, "a label names a folder"),
+        ({"methods": {"X": {"method": 5}}}, "methods.X: method 5: choose from"),
+        ({"methods": {"X": {"method": [["grpo"]]}}}, "methods.X: method ['grpo']: choose from"),
+        ({"methods": {"X": {"method": "grpo", "model_revision": "abc"}}}, "is the same for all"),
         ({"methods": {}}, "methods missing"),
         ({"seeds": []}, "seeds: has to be a list"),
         ({"seeds": [1, 1]}, "has one twice"),
@@ -128,6 +131,41 @@ def test_a_finished_run_with_other_settings_is_not_mixed_in(tmp_path: Path) -> N
     run = read_design(write(tmp_path)).find("GRPO/seed0")
     run.folder.mkdir(parents=True)
     (run.folder / FINISHED).write_text(f'{{"fingerprint": "{run.fingerprint}"}}')
-    changed = read_design(write(tmp_path, methods={"GRPO": {"method": "grpo", "beta": 0.3}}))
-    with pytest.raises(MedgrpoError, match="other settings"):
-        slurm_jobs(changed, "side_by_side.py", "launch/train_8x8.sbatch")
+    for changes in (
+        {"methods": {"GRPO": {"method": "grpo", "beta": 0.3}}},
+        {"exams": {"mini": {"file": "mini_exam", "years": "2024-2026"}}},
+    ):
+        with pytest.raises(MedgrpoError, match="was finished with other settings"):
+            slurm_jobs(read_design(write(tmp_path, **changes)), "side_by_side.py", "launch/train_8x8.sbatch")
+
+
+def test_a_checkpoint_of_other_settings_is_not_gone_on_from(tmp_path: Path) -> None:
+    run = read_design(write(tmp_path)).find("GRPO/seed0")
+    run.folder.mkdir(parents=True)
+    (run.folder / STARTED).write_text(f'{{"fingerprint": "{run.fingerprint}"}}')
+    changed = read_design(write(tmp_path, methods={"GRPO": {"method": "grpo", "beta": 0.3}})).find("GRPO/seed0")
+    refuse_other_settings(changed)
+    (run.folder / "checkpoint-1").mkdir()
+    refuse_other_settings(run)
+    with pytest.raises(MedgrpoError, match="was started with other settings"):
+        refuse_other_settings(changed)
+
+
+def test_a_placement_that_is_no_file_is_told_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(MedgrpoError, match=r"placement: nowhere\.yaml: no such file"):
+        run_all(read_design(write(tmp_path, placement="nowhere.yaml")), "side_by_side.py")
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_run_is_pushed_before_all_are_compared(tmp_path: Path) -> None:
+    path = write(tmp_path, methods={"A B": {"method": "grpo", "push_to_hub": True}})
+    with pytest.raises(MedgrpoError, match=r"medgrpo push .* --run 'A B' --scored EXAM"):
+        parse_settings(read_design(path).find("A B/seed0"))
+
+
+def test_where_all_is_finished_the_report_waits_for_no_job(tmp_path: Path) -> None:
+    design = read_design(write(tmp_path))
+    for run in design.runs:
+        run.folder.mkdir(parents=True)
+        (run.folder / FINISHED).write_text(f'{{"fingerprint": "{run.fingerprint}"}}')
+    assert "--dependency" not in slurm_jobs(design, "side_by_side.py", "launch/train_8x8.sbatch")

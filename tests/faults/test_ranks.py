@@ -63,6 +63,20 @@ def test_the_other_process_ends_when_one_dies(warm: WarmProcess, base: Path, tmp
     assert find_last(folder, None) == folder / "checkpoint-4"
 
 
+def test_all_processes_load_the_best_checkpoint(warm: WarmProcess, base: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    # Rewards rise, so that the lowest one is not the last.
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "reward", "greater_is_better": False}
+    steps = {"max_steps": 4, "save_steps": 1, "eval_strategy": "steps", "eval_steps": 1, "save_total_limit": None}
+    run = start(warm, base, folder, settings={**best, **steps})
+    assert run.wait() == [0, 0], run.output[-3000:]
+    state = json.loads((folder / "checkpoint-4" / "trainer_state.json").read_text())
+    assert state["best_model_checkpoint"] == str(folder / f"checkpoint-{state['best_global_step']}")
+    assert state["best_global_step"] < 4
+    # Also by the process that does not write.
+    assert "Could not locate the best model" not in run.output
+
+
 def test_nan_on_one_process_stops_both(warm: WarmProcess, base: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run = start(warm, base, folder, poison="loss", poisoned_rank=1)

@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from medgrpo.errors import MedgrpoError
 from medgrpo.exams.question import EMBEDDED
+from medgrpo.experiment.arguments import run
+from medgrpo.trainers.lost_process import LostProcessError
+from medgrpo.trainers.reward_calls import RewardError
+from medgrpo.trainers.saving import UnsavedError
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG_FILE = ROOT / "recipes" / "configs" / "tiny_gspo_cpu.yaml"
@@ -107,3 +112,15 @@ def test_question_slipped_from_the_held_out_years_is_named(refused, tmp_path: Pa
         (tmp_path / f"{name}.jsonl").write_text("\n".join(json.dumps(row) for row in chosen))
     files = ["--train_file", "train.jsonl", "--eval_file", "eval.jsonl"]
     refused([*files, "--train_years", "2019-2022"], "new-1", slipped["id"])
+
+
+@pytest.mark.parametrize("kind", [RewardError, LostProcessError, UnsavedError, MedgrpoError])
+def test_a_process_that_alone_knows_says_why_it_ends(kind: type[MedgrpoError], monkeypatch, capsys) -> None:
+    def main() -> None:
+        raise kind("no room")
+
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(SystemExit) as stopped:
+        run(main)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == ("" if kind is MedgrpoError else "error: no room\n")

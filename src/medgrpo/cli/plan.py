@@ -26,7 +26,7 @@ def plan(args: argparse.Namespace) -> int:
 
     logging.set_verbosity_error()  # which kernels this machine lacks is no news about the cluster
     settings = read_settings(args.config) if args.config else {}
-    shape = read_shape(args.model or settings.get("model_name_or_path") or _missing_model())
+    shape = read_shape(str(args.model or settings.get("model_name_or_path") or _missing_model()))
     if args.rollout_nodes is None:
         if settings.get("use_vllm") and settings.get("vllm_mode") == "server":
             raise MedgrpoError(f"{args.config} takes rollouts from a server: say --rollout-nodes (of the --nodes)")

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def write_hf_folder(
     if rank == 0:
         # Moves have to stay on one file system, and a folder that is there may be a mount of its own.
         partial = folder / ".partial" if folder.is_dir() else folder.parent / f".{folder.name}.partial"
-        problem = _try(lambda: _make_empty(partial))
+        problem = _try(partial, lambda: _make_empty(partial))
     partial = _agree(problem, partial)[0]
     try:
         shards, problem = _write_share(model, partial, rank, dtype, max_shard_bytes)
@@ -52,7 +52,7 @@ def write_hf_folder(
         weights = [shard for share in everywhere for shard in share]
         if rank == 0:
             problem = _check(weights, expected_weights(model), partial) or _try(
-                lambda: _publish(model, tokenizer, dtype, weights, partial, folder)
+                partial, lambda: _publish(model, tokenizer, dtype, weights, partial, folder)
             )
         _agree(problem)
     finally:
@@ -73,7 +73,7 @@ def _write_share(
         if not kept:
             return None
         path = partial / f"{rank:05d}-{len(shards):05d}.safetensors"
-        problem = _try(lambda: save_file(kept, path, metadata={"format": "pt"}))
+        problem = _try(partial, lambda: save_file(kept, path, metadata={"format": "pt"}))
         shards.append(
             {
                 "file": path.name,
@@ -177,12 +177,12 @@ def _make_empty(folder: Path) -> None:
     folder.mkdir(parents=True)
 
 
-def _try(action) -> str | None:
+def _try(folder: Path, action: Callable[[], None]) -> str | None:
     """What went wrong with the disk, in one line."""
     try:
         action()
     except (OSError, SafetensorError) as error:
-        return f"the model can't be written: {error}"
+        return f"{folder}: the model can't be written: {error}"
     return None
 
 

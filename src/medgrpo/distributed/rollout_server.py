@@ -39,9 +39,10 @@ class RolloutServer:
         parts = urlsplit(base_url)
         try:
             port = parts.port
-        except ValueError:
+            (parts.hostname or "").encode("idna")
+        except ValueError:  # which a UnicodeError is, too
             port = -1
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == -1 or len(parts.netloc.split()) != 1:
             raise MedgrpoError(f"vllm_server_base_url {base_url!r}: is no address: write http://127.0.0.1:8000")
         if parts.username or parts.password or parts.query:
             raise MedgrpoError(

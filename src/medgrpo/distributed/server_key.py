@@ -5,10 +5,12 @@ vLLM's server, too, so it needs the standard library only.
 """
 
 import hmac
+import ipaddress
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from medgrpo.errors import MedgrpoError
 
@@ -44,6 +46,16 @@ def read_key(key_file: str | None = None) -> str | None:
     return key
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address means this machine alone, without asking a name server."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class RequireKey:
     """ASGI middleware: answers 401 to every request that does not carry the key, whichever its path or method."""
 
@@ -69,17 +81,31 @@ class RequireKey:
 
 
 class NoBrowsers:
-    """ASGI middleware for a server on loopback without a key: refuses what a web page could make a browser send."""
+    """ASGI middleware for a server on loopback without a key: refuses what a web page could make a browser send.
+
+    A page's request names its origin, or, where a page has had its own host's name lead here, that host.
+    """
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on unless it comes from a page."""
-        if scope["type"] == "http" and any(name.lower() == b"origin" for name, _ in scope.get("headers", ())):
+        headers = [(name.lower(), value) for name, value in scope.get("headers", ())]
+        if scope["type"] == "http" and any(name == b"origin" for name, _ in headers):
             await _refuse(send, 403, b'{"error": {"message": "not for web pages", "code": 403}}')
+        elif scope["type"] == "http" and not all(_names_loopback(value) for name, value in headers if name == b"host"):
+            await _refuse(send, 421, b'{"error": {"message": "only as localhost, without a key", "code": 421}}')
         else:
             await self.app(scope, receive, send)
+
+
+def _names_loopback(host: bytes) -> bool:
+    """Whether a Host header (`127.0.0.1:8000`, `[::1]:8000`) names this machine."""
+    try:
+        return is_loopback(urlsplit(f"//{host.decode('latin-1')}").hostname or "")
+    except ValueError:  # brackets that hold no address
+        return False
 
 
 async def _refuse(send: Send, status: int, body: bytes) -> None:

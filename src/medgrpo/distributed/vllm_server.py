@@ -1,6 +1,5 @@
 """The command that starts a vLLM server which a training run can send weights to."""
 
-import ipaddress
 import json
 import os
 import subprocess
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medgrpo.distributed.server_key import KEY_VARIABLE, read_key
+from medgrpo.distributed.server_key import KEY_VARIABLE, is_loopback, read_key
 from medgrpo.errors import MedgrpoError
 from medgrpo.tiny import TINY, TINY_MODEL
 
@@ -55,7 +54,7 @@ def build_command(request: ServerRequest, gpu: bool) -> tuple[list[str], dict[st
     decided here, and a Python without vLLM or medgrpo.
     """
     key = read_key(request.key_file)
-    if key is None and not _is_loopback(request.host):
+    if key is None and not is_loopback(request.host):
         raise MedgrpoError(
             f"--host {request.host}: others reach the server there, and who does can replace its weights: put a key "
             f"into {KEY_VARIABLE} or a file (--api-key-file), for the server and the training run alike"
@@ -103,15 +102,6 @@ def _as_option(name: str, value: Any) -> list[str]:
     if isinstance(value, bool):
         return [f"--{option}" if value else f"--no-{option}"]
     return [f"--{option}", value if isinstance(value, str) else json.dumps(value)]
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _check_python(python: str) -> None:

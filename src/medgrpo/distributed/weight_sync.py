@@ -5,6 +5,7 @@ of it, so that they wait, go on and stop together.
 """
 
 import atexit
+import signal
 import sys
 import time
 import uuid
@@ -55,8 +56,8 @@ class SyncSettings:
     """In place of `TOLERANCE`."""
     probes: Callable[[], Sequence[Sequence[int]]]
     """Token ids of a few prompts, the same on all processes."""
-    asked_to_stop: Callable[[], bool]
-    """On the first process: whether the run was asked to stop, so that nobody waits on."""
+    asked_to_stop: Callable[[], int | None]
+    """On the first process: the signal that asked the run to stop, so that nobody waits on."""
     score: Callable[[Sequence[Sequence[int]]], list[list[float]]]
     """Collective: the log-probability, by the trainer's weights, of each probe's tokens after the first."""
 
@@ -273,7 +274,10 @@ class _Patience:
         limit = sync.wait
         left, asked = self._generation._decide(lambda: (self._tick(fault, limit), sync.asked_to_stop()))
         if asked:
-            raise StoppedWaiting(f"{self._url}: asked to stop while the rollout server is away ({fault})")
+            # launch/job.sh looks for a line that begins like this.
+            raise StoppedWaiting(
+                f"stopped by {signal.Signals(asked).name} while the rollout server at {self._url} is away ({fault})"
+            )
         if left <= 0:
             raise RolloutServerGone(f"{self._url}: the rollout server is away for more than {limit:g} s ({fault})")
         if self._generation._first:

@@ -20,6 +20,7 @@ from medgrpo.rewards import REWARD_WEIGHTS, get_reward_funcs
 from medgrpo.trainers.config import MedGRPOConfig
 from medgrpo.trainers.lost_process import LostProcessError
 from medgrpo.trainers.reward_calls import RewardError
+from medgrpo.trainers.saving import UnsavedError
 
 
 @dataclass
@@ -118,7 +119,7 @@ def run(main: Callable[[], None]) -> NoReturn:
         main()
     except MedgrpoError as error:
         # Each process stops, the first one says why, unless another alone knows.
-        if _is_first_process() or isinstance(error, RewardError | LostProcessError):
+        if _is_first_process() or isinstance(error, RewardError | LostProcessError | UnsavedError):
             print(visible(f"error: {error}"), file=sys.stderr)
         raise SystemExit(2) from None
     if torch.distributed.is_initialized():

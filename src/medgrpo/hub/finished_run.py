@@ -8,7 +8,7 @@ from medgrpo.comparison.reload import read_comparison
 from medgrpo.comparison.result import Comparison
 from medgrpo.errors import MedgrpoError
 from medgrpo.evaluation.samples import SAMPLES_FILE, Run, read_run
-from medgrpo.hub.record import ExperimentRecord, read_json, read_record
+from medgrpo.hub.record import EXPERIMENT_FILE, ExperimentRecord, read_json, read_record
 from medgrpo.trainers.metrics_file import METRICS, read_metrics
 from medgrpo.trainers.metrics_file import RUN_FILE as TRAINING_FILE
 
@@ -65,7 +65,8 @@ def read_finished_run(
     folder = Path(run_dir)
     if not folder.is_dir():
         raise MedgrpoError(f"{folder}: no such folder: give the output_dir of a finished run")
-    record = read_record(folder)
+    # Beside the samples where the run was scored on several exams.
+    record = read_record(folder / scored if (folder / scored / EXPERIMENT_FILE).is_file() else folder)
     training = read_json(folder / TRAINING_FILE, "the run was not trained, or not by a recipe")
     missing = [key for key in ("arguments", "rewards", "versions") if not isinstance(training.get(key), dict)]
     if missing:

@@ -1,4 +1,4 @@
-"""The tables of a comparison: accuracies in the first seed's form, tests, departments, seeds, parse failures."""
+"""The tables of a comparison: accuracies, tests, departments, seeds, parse failures."""
 
 from medgrpo.comparison.result import BestMethod, Cell, SliceKind, SliceScore
 from medgrpo.report.numbers import bare_p, percent, percent_interval, points, points_interval, stars

@@ -12,7 +12,7 @@ from medgrpo.report.tables import Entry, Table, entries
 from medgrpo.report.wording import Wording
 from medgrpo.trainers.metrics_file import RUN_FILE, read_metrics
 
-# The rows of the set-up table, in the order of the first seed's section 2.5; one that no run has stays out.
+# The rows of the set-up table, in the order in which such experiments are published; one that no run has stays out.
 SETTINGS = (
     "learning_rate",
     "beta",

@@ -1,6 +1,5 @@
 """Hugging Face weights from a model that DeepSpeed spread over processes, and checkpoints that say how it lay."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -69,8 +68,6 @@ class ExportingGRPOTrainer(GRPOTrainer):
         folder = self.args.output_dir if output_dir is None else output_dir
         if as_peft_model(model) is None:
             write_hf_folder(model, folder, tokenizer=self.processing_class)
-            if self.args.should_save:
-                torch.save(self.args, Path(folder) / "training_args.bin")
         else:
             self._save(folder, state_dict=_trained_weights(model))
         self.accelerator.wait_for_everyone()

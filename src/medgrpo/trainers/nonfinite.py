@@ -71,7 +71,7 @@ class FiniteGRPOTrainer(GRPOTrainer):
         if self.accelerator.num_processes > 1:
             found = gather(found.view(1, 2).int()).amax(dim=0).bool()  # (processes, 2) -> (2,)
         if found.any():
-            self._stop(batches, losses.tolist(), float(norm or math.nan), *found.tolist())
+            self._stop(batches, losses.tolist(), math.nan if norm is None else float(norm), *found.tolist())
         return norm
 
     def _stop(

@@ -101,12 +101,16 @@ class ResumableLogGRPOTrainer(GRPOTrainer):
         if kept["cuda"]:
             torch.cuda.set_rng_state_all(kept["cuda"])
         self.load_log_state(kept["log"])
+        self.save_whole_checkpoint()
+        return Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
+
+    def save_whole_checkpoint(self) -> None:
+        """Save what a run is resumed from, also with `save_only_model`; collective."""
         only_model, self.args.save_only_model = self.args.save_only_model, False
         try:
             self._save_checkpoint(self.model, None)
         finally:
             self.args.save_only_model = only_model
-        return Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
 
     def _maybe_log_save_evaluate(self, *args: Any, **kwargs: Any) -> None:
         saves = self.control.should_save

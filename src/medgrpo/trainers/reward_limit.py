@@ -105,9 +105,12 @@ class RewardLimit:
         read = b""
         while not read.endswith(b"\n"):
             try:
-                read += os.read(self._clock.stdout.fileno(), 1 << 12)
+                part = os.read(self._clock.stdout.fileno(), 1 << 12)
             except _TimeUp:
                 continue
+            if not part:
+                raise RewardError("the process that watches reward_timeout has ended: start again, or set it to null")
+            read += part
         return read.decode().strip()
 
     def _raise(self, number: int, frame: FrameType | None) -> None:

@@ -6,7 +6,7 @@ import shutil
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from accelerate.utils import broadcast_object_list, gather_object
 from safetensors import SafetensorError
@@ -21,6 +21,10 @@ from medgrpo.trainers.metrics_file import read_current_run
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+class UnsavedError(MedgrpoError):
+    """A checkpoint can't be written, and only the process that failed knows."""
+
+
 class SavingGRPOTrainer(GRPOTrainer):
     """TRL's `GRPOTrainer` with atomic checkpoints.
 
@@ -31,34 +35,35 @@ class SavingGRPOTrainer(GRPOTrainer):
     """
 
     run_id = ""
-    """Random, made when a run starts from step 0; a resumed run keeps it. Only the first process's counts."""
+    """Random, made when a run starts from step 0; a resumed run keeps it."""
 
     _unfinished = False
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Train, from the checkpoint that `resume_from_checkpoint` names: a folder, True or `last`, `auto`."""
-        resume = self._agree_on_checkpoint(resume_from_checkpoint)
-        self.run_id = (read_run_id(resume) if resume else None) or uuid.uuid4().hex[:12]
+        resume, self.run_id = self._agree_on_checkpoint(resume_from_checkpoint)
         try:
             return super().train(resume, *args, **kwargs)
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
             place = error.filename or self.args.output_dir
-            raise MedgrpoError(f"{place}: can't be written ({error.strerror}): {self._what_is_left()}") from error
+            raise UnsavedError(f"{place}: can't be written ({error.strerror}): {self._what_is_left()}") from error
 
-    def _agree_on_checkpoint(self, asked: str | bool | None) -> str | None:
-        found: list[str | MedgrpoError | None] = [None]
+    def _agree_on_checkpoint(self, asked: str | bool | None) -> tuple[str | None, str]:
+        """The checkpoint to go on from, and the run's id, the same on all processes."""
+        found: list[Any] = [None, None]
         if self.accelerator.is_main_process:
+            folder = self.args.output_dir
             try:
-                folder = self.args.output_dir
-                found = [resolve(asked, folder, read_current_run(folder))]
+                resume = resolve(asked, folder, read_current_run(folder))
+                found = [resume, (read_run_id(resume) if resume else None) or uuid.uuid4().hex[:12]]
             except MedgrpoError as error:
-                found = [error]
+                found = [error, None]
         broadcast_object_list(found)
         if isinstance(found[0], MedgrpoError):
             raise found[0]
-        return found[0]
+        return found[0], found[1]
 
     def _get_output_dir(self, trial: Any) -> str:
         folder = super()._get_output_dir(trial)
@@ -77,7 +82,11 @@ class SavingGRPOTrainer(GRPOTrainer):
             self._write(run_dir, name, lambda: save(model, trial))
         finally:
             self._unfinished = False
-        self._write(run_dir, name, lambda: self._finish(unfinished / name, run_dir / name))
+        # Noted on every process: each loads the best one at the end.
+        best = self.state.best_model_checkpoint == str(unfinished / name)
+        if best:
+            self.state.best_model_checkpoint = str(run_dir / name)
+        self._write(run_dir, name, lambda: self._finish(unfinished / name, run_dir / name, best))
         if self.args.should_save:
             rotate_checkpoints(
                 output_dir=str(run_dir),
@@ -86,11 +95,10 @@ class SavingGRPOTrainer(GRPOTrainer):
                 use_mtime=True,
             )
 
-    def _finish(self, written: Path, final: Path) -> None:
+    def _finish(self, written: Path, final: Path, best: bool) -> None:
         if not self.args.should_save:
             return
-        if self.state.best_model_checkpoint == str(written):
-            self.state.best_model_checkpoint = str(final)
+        if best:
             self.state.save_to_json(str(written / TRAINER_STATE_NAME))
         finish(written, final, self.run_id)
         written.parent.rmdir()
@@ -100,21 +108,23 @@ class SavingGRPOTrainer(GRPOTrainer):
         problem = None
         try:
             write()
+        except MedgrpoError as error:  # of the export, which raises it on all processes
+            self._give_up(run_dir, name, str(error))
         except (OSError, RuntimeError, SafetensorError) as error:
             problem = _find_reason(error, run_dir)
             if problem is None:
                 raise
             # Under a sharded engine the others wait inside for this process, not at the question below.
             if self.is_deepspeed_enabled or self.is_fsdp_enabled:
-                self._give_up(run_dir, name, problem)
+                self._give_up(run_dir, name, problem, UnsavedError)
         problems = [reason for reason in gather_object([problem]) if reason is not None]
         if problems:
             self._give_up(run_dir, name, problems[0])
 
-    def _give_up(self, run_dir: Path, name: str, problem: str) -> None:
+    def _give_up(self, run_dir: Path, name: str, problem: str, kind: type[MedgrpoError] = MedgrpoError) -> NoReturn:
         if self.args.should_save:
             shutil.rmtree(run_dir / UNFINISHED, ignore_errors=True)
-        raise MedgrpoError(f"{run_dir / name}: can't be saved ({problem}); {self._what_is_left()}")
+        raise kind(f"{run_dir / name}: can't be saved ({problem}); {self._what_is_left()}")
 
     def _what_is_left(self) -> str:
         """Which checkpoint is the last one, and what to do."""
@@ -131,6 +141,7 @@ def _find_reason(error: Exception, folder: Path) -> str | None:
     # torch and safetensors raise errors of their own, without the system's reason.
     probe = folder / UNFINISHED / "probe"
     try:
+        probe.parent.mkdir(parents=True, exist_ok=True)
         with probe.open("wb") as file:
             file.write(bytes(1 << 20))
             file.flush()

@@ -18,8 +18,8 @@ from medgrpo.trainers.resume_command import resume_command
 
 logger = logging.get_logger(__name__)
 
-# Enough tokens to meet most experts of a layer, few enough for their logits to fit beside a training step.
-PROBES, LONGEST_PROBE = 4, 128
+# Enough tokens to meet most experts of a layer (10 of 512 a token), few enough to cost less than 1 % of a step.
+PROBES, LONGEST_PROBE = 4, 32
 
 
 class ServerRolloutsGRPOTrainer(ResumableLogGRPOTrainer):
@@ -61,7 +61,7 @@ class ServerRolloutsGRPOTrainer(ResumableLogGRPOTrainer):
         if self._saved_at != step and self.save_last_step() is None:
             # Micro-batches of the step that was cut are done again.
             self._step = step * self.args.gradient_accumulation_steps
-            self._save_checkpoint(self.model, trial=None)
+            self.save_whole_checkpoint()
         folder = Path(self.args.output_dir) / f"checkpoint-{step}"
         return f"saved {folder}; start the server, then resume with\n{resume_command()}"
 
@@ -79,11 +79,12 @@ class ServerRolloutsGRPOTrainer(ResumableLogGRPOTrainer):
         return output
 
     def _find_probes(self) -> list[list[int]]:
-        """Token ids of the first prompts, the same on every process."""
+        """Token ids from the middle of the first prompts, where they differ; the same on every process."""
         if self._probes is None:
             prompts = [row["prompt"] for row in islice(self.train_dataset, PROBES)]
             ids = self._tokenize_prompts(prompts)[0]
-            self._probes = [list(row[:LONGEST_PROBE]) for row in ids]
+            starts = [max(0, (len(row) - LONGEST_PROBE) // 2) for row in ids]
+            self._probes = [list(row[i : i + LONGEST_PROBE]) for i, row in zip(starts, ids, strict=True)]
         return self._probes
 
     @torch.no_grad()
@@ -120,7 +121,7 @@ def _build_generation(trainer: ServerRolloutsGRPOTrainer, **kwargs: Any) -> Sync
         key=read_key(args.vllm_api_key_file),
         tolerance=args.vllm_sync_tolerance,
         probes=trainer._find_probes,
-        asked_to_stop=lambda: trainer._heard is not None,
+        asked_to_stop=lambda: trainer._heard,
         score=trainer._score_probes,
     )
     return SyncedVLLMGeneration(sync=settings, **kwargs)

@@ -123,7 +123,7 @@ def read_settings(path: str) -> dict[str, Any]:
 def batch_of(settings: dict[str, Any]) -> Batch:
     """The batch that an experiment's settings mean, with the recipes' defaults for what they leave out."""
     accumulation = _whole(settings, "gradient_accumulation_steps", 1)
-    per_device = _whole(settings, "per_device_train_batch_size", 8)
+    per_device = _whole(settings, "per_device_train_batch_size", 16)
     steps = _whole(settings, "steps_per_generation", accumulation)
     completion = _whole(settings, "max_completion_length", 512)
     longest = _whole(settings, "vllm_max_model_length", completion + 1024)
@@ -140,13 +140,21 @@ def batch_of(settings: dict[str, Any]) -> Batch:
         num_generations=_whole(settings, "num_generations", 16),
         prompt=longest - completion,
         completion=completion,
-        reference=float(settings.get("beta", 0.1)) > 0,
+        reference=_number(settings, "beta", 0.1) > 0,
         old_logps=bool(reused or corrected),
         checkpointing=bool(settings.get("gradient_checkpointing", True)),
         shared_prefix=bool(settings.get("shared_prefix", True)),
         sft=sft,
         sft_length=_whole(settings, "chord_sft_max_length", 4096),
     )
+
+
+def _number(settings: dict[str, Any], name: str, default: float) -> float:
+    value = settings.get(name, default)
+    try:
+        return float(value)  # YAML reads 1e-3 as a word
+    except (TypeError, ValueError) as error:
+        raise MedgrpoError(f"{name} has to be a number, got {value!r}") from error
 
 
 def _whole(settings: dict[str, Any], name: str, default: int) -> int:

@@ -19,7 +19,18 @@ from medgrpo.experiment.methods import combine
 BASE = "base"
 KEYS = ("output_dir", "placement", "lang", "seeds", "exams", "settings", "methods")
 # Each run gets these from the design, so that a method can't change what is compared.
-FIXED = ("output_dir", "eval_file", "eval_years", "seed", "train_file", "train_years", "model_name_or_path")
+FIXED = (
+    *("output_dir", "seed", "model_name_or_path", "model_revision", "train_file", "train_years"),
+    *("eval_file", "eval_years", "near_duplicates", "eval_max_new_tokens"),
+)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One exam that every run is scored on; `years` None takes all of the file."""
+
+    file: str
+    years: str | None
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,7 @@ class PlannedRun:
     parts: tuple[str, ...]
     settings: Mapping[str, Any]
     folder: Path
+    exams: Mapping[str, HeldOut]
 
     @property
     def name(self) -> str:
@@ -40,16 +52,9 @@ class PlannedRun:
     @property
     def fingerprint(self) -> str:
         """Two runs with the same one are the same run."""
-        told = json.dumps([self.parts, self.seed, dict(self.settings)], sort_keys=True, default=str)
+        # The exams belong to it: the run is scored on them, and what they would reveal is not trained on.
+        told = json.dumps([self.parts, self.seed, dict(self.settings), dict(self.exams)], sort_keys=True, default=str)
         return hashlib.sha256(told.encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """One exam that every run is scored on; `years` None takes all of the file."""
-
-    file: str
-    years: str | None
 
 
 @dataclass(frozen=True)
@@ -108,13 +113,17 @@ def read_design(path: str | Path) -> Design:
     base_fields = _fields(["grpo"])
     # What only some methods have stands with them: the base is scored with the settings that all share.
     _known(path, "settings.", settings, base_fields)
-    runs = [PlannedRun(BASE, seeds[0], ("grpo",), shared, output_dir / BASE)]
+    runs = [PlannedRun(BASE, seeds[0], ("grpo",), shared, output_dir / BASE, exams)]
     for label, chosen in _mapping(path, "methods", given["methods"]).items():
-        runs += _read_method(path, str(label), _mapping(path, f"methods.{label}", chosen), shared, seeds, output_dir)
+        label = str(label)
+        parts, own = _read_method(path, label, _mapping(path, f"methods.{label}", chosen))
+        runs += [
+            PlannedRun(label, seed, parts, shared | own, output_dir / label / f"seed{seed}", exams) for seed in seeds
+        ]
     return Design(
         path=path,
         output_dir=output_dir,
-        placement=given.get("placement"),
+        placement=None if given.get("placement") is None else str(given["placement"]),
         lang=given.get("lang", "ja"),
         seeds=tuple(seeds),
         exams=exams,
@@ -122,13 +131,12 @@ def read_design(path: str | Path) -> Design:
     )
 
 
-def _read_method(
-    path: Path, label: str, chosen: dict[str, Any], shared: dict[str, Any], seeds: Sequence[int], output_dir: Path
-) -> list[PlannedRun]:
+def _read_method(path: Path, label: str, chosen: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """What the method is made of, and its own settings."""
     if label == BASE or "/" in label or label.startswith("."):
         raise MedgrpoError(f"{path}: methods.{label}: a label names a folder and can't be `{label}`")
-    named = chosen.pop("method", None)
-    parts = tuple([named] if isinstance(named, str) else named or ())
+    named = chosen.pop("method", None) or []
+    parts = (named,) if isinstance(named, str) else tuple(map(str, named if isinstance(named, list) else [named]))
     try:
         known = _fields(parts)
     except MedgrpoError as error:
@@ -137,7 +145,7 @@ def _read_method(
     fixed = [key for key in chosen if key in FIXED]
     if fixed:
         raise MedgrpoError(f"{path}: methods.{label}.{fixed[0]}: is the same for all: set it above, under `settings`")
-    return [PlannedRun(label, seed, parts, shared | chosen, output_dir / label / f"seed{seed}") for seed in seeds]
+    return parts, chosen
 
 
 def _shared_settings(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
@@ -158,8 +166,8 @@ def _read_exams(path: Path, given: Mapping[str, Any]) -> dict[str, HeldOut]:
         _known(path, f"exams.{name}.", told, ("file", "years"))
         if not told.get("file"):
             raise MedgrpoError(f"{path}: exams.{name}.file is missing: name a questions.jsonl")
-        if "/" in str(name):
-            raise MedgrpoError(f"{path}: exams.{name}: a name of an exam names a folder and can't hold `/`")
+        if "/" in str(name) or str(name).startswith(".") or name == "audit":
+            raise MedgrpoError(f"{path}: exams.{name}: a name of an exam names a folder and can't be `{name}`")
         years = told.get("years")
         exams[str(name)] = HeldOut(str(told["file"]), None if years is None else str(years))
     return exams

@@ -1,6 +1,5 @@
 """The runs of a side-by-side experiment one after another, each in processes of its own; or as Slurm jobs."""
 
-import json
 import os
 import shlex
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.experiment.side_by_side.design import Design, PlannedRun
-from medgrpo.experiment.side_by_side.train import FINISHED, parse_settings
+from medgrpo.experiment.side_by_side.train import FINISHED, parse_settings, refuse_other_settings
 
 LOG = "log.txt"
 LINES_SHOWN = 15
@@ -20,13 +19,18 @@ def run_all(design: Design, script: str | Path) -> None:
     """Train and score every run that is not finished, `script` being the recipe that trains one (`--run NAME`).
 
     What a run prints goes to `log.txt` in its folder. A run that fails does not stop the others. Raises
-    `MedgrpoError` for settings that a method refuses, before anything is trained, for a finished run that was made
-    with other settings, and in the end for the runs that failed.
+    `MedgrpoError` for a placement that is no file and settings that a method refuses, before anything is trained, for
+    a run that was begun with other settings, and in the end for the runs that failed.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise MedgrpoError(
             "start this recipe as a single process (python recipes/side_by_side.py): it launches the processes of each "
             "run itself, by the design's `placement`"
+        )
+    if design.placement is not None and not Path(design.placement).is_file():
+        raise MedgrpoError(
+            f"{design.path}: placement: {design.placement}: no such file in {Path.cwd()}: name one of "
+            "accelerate_configs/"
         )
     done = {run.name: is_finished(run) for run in design.runs}
     for run in design.runs:
@@ -61,16 +65,9 @@ def run_all(design: Design, script: str | Path) -> None:
 
 
 def is_finished(run: PlannedRun) -> bool:
-    """Whether the run is trained and scored; raises `MedgrpoError` where that was with other settings."""
-    path = run.folder / FINISHED
-    if not path.is_file():
-        return False
-    if json.loads(path.read_text(encoding="utf-8")).get("fingerprint") != run.fingerprint:
-        raise MedgrpoError(
-            f"{run.folder}: was finished with other settings than the file has now: name another output_dir, or remove "
-            "that folder"
-        )
-    return True
+    """Whether the run is trained and scored; raises `MedgrpoError` where it was begun with other settings."""
+    refuse_other_settings(run)
+    return (run.folder / FINISHED).is_file()
 
 
 def launch_command(design: Design, run: PlannedRun, script: str | Path) -> list[str]:
@@ -93,10 +90,9 @@ def slurm_jobs(design: Design, script: str | Path, batch_file: str) -> str:
             words = shlex.join(["sbatch", "--parsable", f"--job-name={name}", batch_file, "--run", run.name])
             lines.append(f'jobs+=("$({told} {words})")')
     report = shlex.join([sys.executable, str(script), "--config", str(design.path)])
-    lines.append(
-        "sbatch --job-name=report --nodes=1 --ntasks=1 "
-        f'--dependency="afterok:$(IFS=:; echo "${{jobs[*]}}")" --wrap {shlex.quote(report)}'
-    )
+    # Slurm refuses a dependency on no job at all.
+    after = '--dependency="afterok:$(IFS=:; echo "${jobs[*]}")" ' if len(lines) > 1 else ""
+    lines.append(f"sbatch --job-name=report --nodes=1 --ntasks=1 {after}--wrap {shlex.quote(report)}")
     return "\n".join(lines)
 
 

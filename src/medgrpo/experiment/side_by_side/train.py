@@ -1,6 +1,8 @@
 """One run of a side-by-side experiment, in the processes that accelerate started: train, then score every exam."""
 
 import json
+import shlex
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,14 +15,15 @@ from medgrpo.experiment.chord_show import find_base, load_teaching
 from medgrpo.experiment.exam import Exam, load_exam, to_dataset
 from medgrpo.experiment.methods import combine
 from medgrpo.experiment.model import find_model
-from medgrpo.experiment.side_by_side.design import BASE, Design, PlannedRun
+from medgrpo.experiment.side_by_side.design import BASE, Design, HeldOut, PlannedRun
 from medgrpo.experiment.verdict import Experiment
+from medgrpo.hub.record import EXPERIMENT_FILE, read_json
 from medgrpo.rewards import get_reward_funcs
 from medgrpo.trainers.base import MedGRPOTrainer
 from medgrpo.trainers.chord_config import CHORDConfig
 from medgrpo.trainers.config import MedGRPOConfig
 
-FINISHED = "finished.json"
+STARTED, FINISHED = "started.json", "finished.json"
 SETTINGS = "settings.yaml"
 
 
@@ -31,19 +34,41 @@ def train_run(design: Design, run: PlannedRun, fields: Sequence[str] = ()) -> No
     server. Raises `MedgrpoError` for what the settings, the questions or the model have wrong.
     """
     arguments, config, model_arguments = parse_settings(run, fields)
+    refuse_other_settings(run)
     exams = load_exams(design, arguments)
     trainer = _make_trainer(run, arguments, config, model_arguments, exams)
+    trainer.accelerator.wait_for_everyone()
+    if trainer.accelerator.is_main_process:
+        _mark(run, STARTED)
     for exam in exams.values():
         trainer.accelerator.print(exam.describe())
     if run.label != BASE:
         trainer.train(resume_from_checkpoint="auto")
         trainer.save_model()
     for name, exam in exams.items():
-        Experiment(trainer, exam, arguments, model_arguments).score(name)
+        Experiment(trainer, exam, on_exam(arguments, design.exams[name]), model_arguments).score(name)
+        if trainer.accelerator.is_main_process:
+            # The model card of a run that is scored on several exams is about one of them.
+            shutil.copyfile(run.folder / EXPERIMENT_FILE, run.folder / name / EXPERIMENT_FILE)
     trainer.accelerator.wait_for_everyone()
     if trainer.accelerator.is_main_process:
-        mark = {"run": run.name, "fingerprint": run.fingerprint}
-        (run.folder / FINISHED).write_text(json.dumps(mark) + "\n", encoding="utf-8")
+        _mark(run, FINISHED)
+
+
+def refuse_other_settings(run: PlannedRun) -> None:
+    """Raise `MedgrpoError` where the run was finished, or left a checkpoint, with other settings than it has now."""
+    for name, left in ((FINISHED, True), (STARTED, any(run.folder.glob("checkpoint-*")))):
+        path = run.folder / name
+        if left and path.is_file() and read_json(path, "remove it").get("fingerprint") != run.fingerprint:
+            raise MedgrpoError(
+                f"{run.folder}: was {path.stem} with other settings than the file has now: name another output_dir, or "
+                "remove that folder"
+            )
+
+
+def _mark(run: PlannedRun, name: str) -> None:
+    mark = {"run": run.name, "fingerprint": run.fingerprint}
+    (run.folder / name).write_text(json.dumps(mark) + "\n", encoding="utf-8")
 
 
 def parse_settings(run: PlannedRun, fields: Sequence[str] = ()) -> tuple[ExamArguments, MedGRPOConfig, ModelConfig]:
@@ -56,7 +81,14 @@ def parse_settings(run: PlannedRun, fields: Sequence[str] = ()) -> tuple[ExamArg
     path = run.folder / SETTINGS
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(settings, allow_unicode=True, sort_keys=False), encoding="utf-8")
-    return parse_arguments(config_class, path, ["--config", str(path), *fields])
+    parsed = parse_arguments(config_class, path, ["--config", str(path), *fields])
+    if parsed[1].push_to_hub:
+        raise MedgrpoError(
+            "push_to_hub: which run is worth it is known when all are compared: leave it out, and push that one with "
+            f"medgrpo push {run.folder} --repo-id OWNER/NAME --comparison REPORT --run {shlex.quote(run.label)} "
+            "--scored EXAM"
+        )
+    return parsed
 
 
 def load_exams(design: Design, arguments: ExamArguments) -> dict[str, Exam]:
@@ -64,10 +96,7 @@ def load_exams(design: Design, arguments: ExamArguments) -> dict[str, Exam]:
 
     Raises `MedgrpoError` where a file is damaged, or training questions leak into an exam.
     """
-    exams = {
-        name: load_exam(replace(arguments, eval_file=held_out.file, eval_years=held_out.years))
-        for name, held_out in design.exams.items()
-    }
+    exams = {name: load_exam(on_exam(arguments, held_out)) for name, held_out in design.exams.items()}
     kept = set.intersection(*({question.id for question in exam.train} for exam in exams.values()))
     if not kept:
         raise MedgrpoError(f"{arguments.train_file}: no question is left to train on")
@@ -75,6 +104,11 @@ def load_exams(design: Design, arguments: ExamArguments) -> dict[str, Exam]:
         name: replace(exam, train=[question for question in exam.train if question.id in kept])
         for name, exam in exams.items()
     }
+
+
+def on_exam(arguments: ExamArguments, held_out: HeldOut) -> ExamArguments:
+    """The run's arguments as those of a recipe that is scored on one exam."""
+    return replace(arguments, eval_file=held_out.file, eval_years=held_out.years)
 
 
 def _make_trainer(
@@ -88,10 +122,9 @@ def _make_trainer(
     extra = {}
     first = next(iter(exams.values()))
     if isinstance(config, CHORDConfig):
-        named = config.chord_sft_dataset
-        extra["chord_sft_dataset"] = load_teaching(config, first)
-        for exam in list(exams.values())[1:]:
-            load_teaching(replace(config, chord_sft_dataset=named), exam)
+        # No question of any exam may be taught.
+        held_out = [question for exam in exams.values() for question in exam.held_out]
+        extra["chord_sft_dataset"] = load_teaching(config, replace(first, held_out=held_out))
     find_base(model_arguments, config)
     model, tokenizer, peft_config = find_model(model_arguments, config)
     return trainer_class(
