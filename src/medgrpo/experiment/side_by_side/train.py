@@ -1,12 +1,15 @@
 """One run of a side-by-side experiment, in the processes that accelerate started: train, then score every exam."""
 
+import fcntl
 import json
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import yaml
+from accelerate import PartialState
 from trl import ModelConfig
 
 from medgrpo.errors import MedgrpoError
@@ -25,6 +28,7 @@ from medgrpo.trainers.config import MedGRPOConfig
 
 STARTED, FINISHED = "started.json", "finished.json"
 SETTINGS = "settings.yaml"
+LOCK = "lock"
 
 
 def train_run(design: Design, run: PlannedRun, fields: Sequence[str] = ()) -> None:
@@ -35,6 +39,13 @@ def train_run(design: Design, run: PlannedRun, fields: Sequence[str] = ()) -> No
     """
     arguments, config, model_arguments = parse_settings(run, fields)
     refuse_other_settings(run)
+    with _alone(run):
+        _train_and_score(design, run, arguments, config, model_arguments)
+
+
+def _train_and_score(
+    design: Design, run: PlannedRun, arguments: ExamArguments, config: MedGRPOConfig, model_arguments: ModelConfig
+) -> None:
     exams = load_exams(design, arguments)
     trainer = _make_trainer(run, arguments, config, model_arguments, exams)
     trainer.accelerator.wait_for_everyone()
@@ -64,6 +75,23 @@ def refuse_other_settings(run: PlannedRun) -> None:
                 f"{run.folder}: was {path.stem} with other settings than the file has now: name another output_dir, or "
                 "remove that folder"
             )
+
+
+@contextmanager
+def _alone(run: PlannedRun) -> Iterator[None]:
+    """Refuse a second training into the same folder: a killed launcher can leave its processes behind.
+
+    Held by the first process of the run; the system lets go of it however that ends.
+    """
+    if PartialState().process_index > 0:
+        yield
+        return
+    with (run.folder / LOCK).open("w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise MedgrpoError(f"{run.folder}: another process is training this run: wait for it, or end it") from error
+        yield
 
 
 def _mark(run: PlannedRun, name: str) -> None:
@@ -120,19 +148,19 @@ def _make_trainer(
 ) -> MedGRPOTrainer:
     _, trainer_class = combine(run.parts)
     extra = {}
-    first = next(iter(exams.values()))
+    held_out = [question for exam in exams.values() for question in exam.held_out]
+    together = replace(next(iter(exams.values())), held_out=held_out)
     if isinstance(config, CHORDConfig):
         # No question of any exam may be taught.
-        held_out = [question for exam in exams.values() for question in exam.held_out]
-        extra["chord_sft_dataset"] = load_teaching(config, replace(first, held_out=held_out))
+        extra["chord_sft_dataset"] = load_teaching(config, together)
     find_base(model_arguments, config)
-    model, tokenizer, peft_config = find_model(model_arguments, config)
+    model, tokenizer, peft_config = find_model(model_arguments, config, arguments, together)
     return trainer_class(
         model=model,
         processing_class=tokenizer,
         peft_config=peft_config,
         args=config,
         reward_funcs=get_reward_funcs(arguments.reward_funcs),
-        train_dataset=to_dataset(first.train),
+        train_dataset=to_dataset(together.train),
         **extra,
     )
