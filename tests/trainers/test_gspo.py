@@ -99,6 +99,7 @@ def test_five_token_example(
             beta=0.0,
             log_completions=False,
             steps_per_generation=2,
+            shared_prefix=False,
         ),
     )
     old = torch.full((1, 5), -2.0)

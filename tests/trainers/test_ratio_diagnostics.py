@@ -78,7 +78,12 @@ def test_the_seeds_example_through_the_trainer(
         reward_funcs=share_of_vowels,
         train_dataset=dataset,
         args=config_class(
-            output_dir=str(tmp_path), per_device_train_batch_size=16, steps_per_generation=2, beta=0.0, **CPU
+            output_dir=str(tmp_path),
+            per_device_train_batch_size=16,
+            steps_per_generation=2,
+            beta=0.0,
+            shared_prefix=False,
+            **CPU,
         ),
     )
     old = torch.full((1, 5), -2.0)
