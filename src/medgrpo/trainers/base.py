@@ -46,9 +46,9 @@ class MedGRPOTrainer(
 ):
     """TRL's `GRPOTrainer`, and the base of every method.
 
-    Two methods are hooks for subclasses, and both do nothing here, so that this class trains exactly as TRL's
-    does: `compute_advantages` (advantages from the rewards of each function) and `extend_loss` (a further loss
-    term). Each calls `super()` in a subclass, so that methods combine.
+    Two methods are hooks for subclasses, and both do nothing here, so that this class trains as TRL's does:
+    `compute_advantages` (advantages from the rewards of each function) and `extend_loss` (a further loss term). Each
+    calls `super()` in a subclass, so that methods combine. With `shared_prefix` off, micro-batches are TRL's, too.
 
     Beside TRL's own logs the run's folder gets `metrics.jsonl` (one line a logged step) and `run.json`
     (settings, seed, versions).
