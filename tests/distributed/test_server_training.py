@@ -7,11 +7,13 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 from transformers import AutoConfig, AutoTokenizer
@@ -77,9 +79,21 @@ def story(vllm: VLLMProcess, tmp_path_factory) -> dict:
     return {"stopped": stopped, "resumed": resumed, "folder": folder, "rows": read_metrics(folder)}
 
 
-def launch(settings: dict, *options: str) -> subprocess.Popen:
+class Training:
+    """Two ranks in the background, their output in a file: a pipe that nobody reads would fill and hold them up."""
+
+    def __init__(self, process: subprocess.Popen, output: IO[str]) -> None:
+        self.process, self._output = process, output
+
+    def read(self) -> str:
+        self._output.seek(0)
+        return self._output.read()
+
+
+def launch(settings: dict, *options: str) -> Training:
+    output = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115  it outlives this function
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*command, str(HERE / "server_run.py"), json.dumps(settings), *options],
         env={
             **os.environ,
@@ -89,27 +103,27 @@ def launch(settings: dict, *options: str) -> subprocess.Popen:
             "MEDGRPO_VLLM_API_KEY": KEY,
             "PYTHONUNBUFFERED": "1",
         },
-        stdout=subprocess.PIPE,
+        stdout=output,
         stderr=subprocess.STDOUT,
-        text=True,
     )
+    return Training(process, output)
 
 
-def finish(process: subprocess.Popen) -> tuple[int, str]:
+def finish(training: Training) -> tuple[int, str]:
     try:
-        output, _ = process.communicate(timeout=1200)
+        status = training.process.wait(timeout=1200)
     except subprocess.TimeoutExpired:
-        process.kill()
-        raise AssertionError(process.communicate()[0][-4000:]) from None
-    return process.returncode, output
+        training.process.terminate()
+        raise AssertionError(training.read()[-4000:]) from None
+    return status, training.read()
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen) -> None:
+def wait_for(condition: Callable[[], bool], training: Training) -> None:
     end = time.monotonic() + 1200
     while not condition():
-        if process.poll() is not None or time.monotonic() > end:
-            process.kill()
-            raise AssertionError(process.communicate()[0][-4000:])
+        if training.process.poll() is not None or time.monotonic() > end:
+            training.process.terminate()
+            raise AssertionError(training.read()[-4000:])
         time.sleep(0.1)
 
 
