@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,10 @@ def test_without_arguments_it_learns_and_says_so(recipe: str, tmp_path: Path) ->
     assert paired.n >= 200
     assert paired.c > paired.b
     assert paired.p < 0.01
+    if recipe == "gspo":
+        # What the README shows holds here, within the interval that stands beside it.
+        shown = re.search(r"after (\S+) % \(\d+/260\) \[(\S+), (\S+)\]", (ROOT / "README.md").read_text("utf-8"))
+        assert float(shown[2]) <= 100 * sum(now) / len(now) <= float(shown[3])
     for said in ("greedy decoding", "McNemar exact p = ", f"/{paired.n})", "readable", "report.html"):
         assert said in done.stdout
     training = next(row["train_runtime"] for row in read_metrics(run) if "train_runtime" in row)
