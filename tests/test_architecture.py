@@ -21,6 +21,7 @@ FLOORS = {
     "chat_server": 1,
     "exams": 1,
     "journal": 1,
+    "mapping_file": 1,
     "rewards": 1,
     "consensus": 1,
     "sft_data": 1,

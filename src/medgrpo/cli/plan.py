@@ -18,14 +18,14 @@ def plan(args: argparse.Namespace) -> int:
     from transformers.utils import logging
 
     from medgrpo.distributed.plan.advice import cheapest_change
-    from medgrpo.distributed.plan.batch import read_settings
     from medgrpo.distributed.plan.cluster import divide
     from medgrpo.distributed.plan.estimate import make_plan
     from medgrpo.distributed.plan.model_shape import read_shape
     from medgrpo.distributed.plan.present import as_json, describe_plan
+    from medgrpo.mapping_file import read_yaml
 
     logging.set_verbosity_error()  # which kernels this machine lacks is no news about the cluster
-    settings = read_settings(args.config) if args.config else {}
+    settings = read_yaml(args.config, "--config") if args.config else {}
     shape = read_shape(str(args.model or settings.get("model_name_or_path") or _missing_model()))
     if args.rollout_nodes is None:
         if settings.get("use_vllm") and settings.get("vllm_mode") == "server":

@@ -1,6 +1,5 @@
 """`comparison.json` back into the records that it was written from."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from medgrpo.comparison.result import (
 )
 from medgrpo.comparison.write import COMPARISON_FILE
 from medgrpo.errors import MedgrpoError
+from medgrpo.mapping_file import read_json
 
 _RECORDS = {
     "facts": RunFacts,
@@ -35,15 +35,8 @@ _RECORDS = {
 def read_comparison(folder: str | Path) -> Comparison:
     """Read the `comparison.json` in `folder`; raises `MedgrpoError` where there is none, or a damaged one."""
     path = Path(folder) / COMPARISON_FILE
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise MedgrpoError(f"{folder}: no {COMPARISON_FILE}: write one with `medgrpo compare`") from error
-    except OSError as error:
-        raise MedgrpoError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise MedgrpoError(f"{path}: not JSON ({error}): compare the runs again") from error
-    schema = content.pop("schema", None) if isinstance(content, dict) else None
+    content = read_json(path, "write one with `medgrpo compare`")
+    schema = content.pop("schema", None)
     if schema != SCHEMA:
         raise MedgrpoError(f"{path}: has schema {schema!r}, this medgrpo reads {SCHEMA}: compare the runs again")
     try:

@@ -83,6 +83,7 @@ def trains_aux_loss(model: PretrainedConfig, coefficient: float | None) -> bool:
     """Whether TRL adds the router's auxiliary loss: `router_aux_loss_coef`, or where None the model's own, is not 0."""
     config = model.get_text_config()
     own = getattr(config, "router_aux_loss_coef", 0.0)
+    # A dense model's config has no such field, which is how transformers says that it has no router.
     return hasattr(config, "output_router_logits") and (own if coefficient is None else coefficient) != 0.0
 
 

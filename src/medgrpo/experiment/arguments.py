@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
-import yaml
 from trl import ModelConfig, TrlParser
 
 from medgrpo.errors import MedgrpoError
+from medgrpo.mapping_file import read_yaml
 from medgrpo.plain_text import visible
 from medgrpo.rewards import REWARD_WEIGHTS, get_reward_funcs
 from medgrpo.trainers.config import MedGRPOConfig
@@ -147,21 +147,9 @@ def _check_config(given: list[str], known: set[str]) -> None:
     if index == len(given):
         raise MedgrpoError("--config needs a file: --config recipes/configs/NAME.yaml")
     path = Path(given[index])
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise MedgrpoError(f"--config {path}: can't be read ({reason})") from error
-    try:
-        settings = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}, line {mark.line + 1}" if mark else str(path)
-        raise MedgrpoError(f"{where}: not YAML ({getattr(error, 'problem', None) or error})") from error
-    if not isinstance(settings, dict):
-        raise MedgrpoError(f"{path}: has to hold `field: value` lines")
-    for key in settings:
+    for key in read_yaml(path, "--config"):
         if key not in known and key != "env":
+            text = path.read_text(encoding="utf-8")
             line = next(
                 (n for n, row in enumerate(text.splitlines(), 1) if re.match(rf"\s*{re.escape(str(key))}\s*:", row)),
                 1,

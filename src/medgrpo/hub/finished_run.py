@@ -8,7 +8,8 @@ from medgrpo.comparison.reload import read_comparison
 from medgrpo.comparison.result import Comparison
 from medgrpo.errors import MedgrpoError
 from medgrpo.evaluation.samples import SAMPLES_FILE, Run, read_run
-from medgrpo.hub.record import EXPERIMENT_FILE, ExperimentRecord, read_json, read_record
+from medgrpo.hub.record import EXPERIMENT_FILE, ExperimentRecord, read_record
+from medgrpo.mapping_file import read_json
 from medgrpo.trainers.metrics_file import METRICS, read_metrics
 from medgrpo.trainers.metrics_file import RUN_FILE as TRAINING_FILE
 

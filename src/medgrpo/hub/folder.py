@@ -18,7 +18,7 @@ from medgrpo.hub.card import CardFigure, write_card
 from medgrpo.hub.finished_run import COMPARISON, FinishedRun
 from medgrpo.hub.metadata import RESULTS_FOLDER, benchmark_results
 from medgrpo.hub.private import is_path, last_name, model_label, public_run_info, refuse_secrets, strip_all
-from medgrpo.hub.record import read_json
+from medgrpo.mapping_file import read_json
 
 CARD = "README.md"
 EVALUATION, FIGURES = "evaluation", "figures"

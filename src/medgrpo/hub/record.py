@@ -3,9 +3,9 @@
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from medgrpo.errors import MedgrpoError
+from medgrpo.mapping_file import read_json
 from medgrpo.owner import without_owner
 
 EXPERIMENT_FILE = "experiment.json"
@@ -70,18 +70,3 @@ def read_record(folder: str | Path) -> ExperimentRecord:
         names = ", ".join(field.name for field in fields(ExperimentRecord))
         raise MedgrpoError(f"{path}: has to hold {names} ({error}): run the recipe again") from error
     return record
-
-
-def read_json(path: Path, advice: str) -> dict[str, Any]:
-    """A JSON object from a file of the run; raises `MedgrpoError`, with the advice, where there is none."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise MedgrpoError(f"{path.parent}: no {path.name}: {advice}") from error
-    except OSError as error:
-        raise MedgrpoError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise MedgrpoError(f"{path}: not JSON ({error}): {advice}") from error
-    if not isinstance(content, dict):
-        raise MedgrpoError(f"{path}: has to hold a JSON object: {advice}")
-    return content

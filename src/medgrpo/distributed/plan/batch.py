@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass
 from math import ceil
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from medgrpo.errors import MedgrpoError
 
@@ -105,19 +102,6 @@ def split_batch(global_batch: int, per_device: int, processes: int) -> int:
             f"micro-batch{near}: change --batch, --micro-batch or the number of nodes"
         )
     return global_batch // (per_device * processes)
-
-
-def read_settings(path: str) -> dict[str, Any]:
-    """The `field: value` lines of an experiment's YAML file. Raises `MedgrpoError` where it can't be read."""
-    try:
-        settings = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise MedgrpoError(f"--config {path}: can't be read ({getattr(error, 'strerror', None) or error})") from error
-    except yaml.YAMLError as error:
-        raise MedgrpoError(f"--config {path}: not YAML ({' '.join(str(error).split())})") from error
-    if not isinstance(settings, dict):
-        raise MedgrpoError(f"--config {path}: has to hold `field: value` lines")
-    return settings
 
 
 def batch_of(settings: dict[str, Any]) -> Batch:

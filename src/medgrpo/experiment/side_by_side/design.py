@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from trl import ModelConfig
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.experiment.arguments import ExamArguments
 from medgrpo.experiment.methods import combine
+from medgrpo.mapping_file import read_yaml
 
 BASE = "base"
 KEYS = ("output_dir", "placement", "lang", "seeds", "exams", "settings", "methods")
@@ -94,7 +94,7 @@ def read_design(path: str | Path) -> Design:
     the closest that does), an unknown method, and a setting that a method may not change.
     """
     path = Path(path)
-    given = _read_yaml(path)
+    given = read_yaml(path)
     _known(path, "", given, KEYS)
     missing = [key for key in ("output_dir", "exams", "settings", "methods") if not given.get(key)]
     if missing:
@@ -191,15 +191,3 @@ def _mapping(path: Path, where: str, given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise MedgrpoError(f"{path}: {where}: has to hold `name: value` lines")
     return dict(given)
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise MedgrpoError(f"{path}: can't be read ({getattr(error, 'strerror', None) or error})") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise MedgrpoError(f"{path}{line}: not YAML ({getattr(error, 'problem', None) or error})") from error
-    return _mapping(path, "the file", given)

@@ -20,7 +20,8 @@ from medgrpo.experiment.methods import combine
 from medgrpo.experiment.model import find_model
 from medgrpo.experiment.side_by_side.design import BASE, Design, HeldOut, PlannedRun
 from medgrpo.experiment.verdict import Experiment
-from medgrpo.hub.record import EXPERIMENT_FILE, read_json
+from medgrpo.hub.record import EXPERIMENT_FILE
+from medgrpo.mapping_file import read_json
 from medgrpo.rewards import get_reward_funcs
 from medgrpo.trainers.base import MedGRPOTrainer
 from medgrpo.trainers.chord_config import CHORDConfig
