@@ -59,7 +59,7 @@ end_steps() { (( ${#steps[@]} == 0 )) || kill "${steps[@]}" 2>/dev/null || true;
 trap end_steps EXIT
 
 # Slurm's USR1 comes to this script alone (#SBATCH --signal=B:USR1@...); srun passes it on to every rank.
-# shellcheck disable=SC2317  # called by the trap
+# shellcheck disable=SC2317,SC2329  # called by the trap; the second is the newer shellcheck's name for it
 save_and_stop() {
   say "the time is nearly up: the ranks save a checkpoint and stop"
   stopped=1

@@ -74,5 +74,6 @@ def test_runs_from_a_fresh_kernel(path, tmp_path):
             cell.outputs, cell.execution_count = [], None
     kernels = AsyncKernelManager(kernel_spec_manager=ThisPython())
     client = NotebookClient(notebook, km=kernels, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
-    client.execute()  # raises CellExecutionError with the cell and its traceback
+    # Our own kernel manager is left running unless told otherwise: six kernels and their sockets, in this process.
+    client.execute(cleanup_kc=True)  # raises CellExecutionError with the cell and its traceback
     assert pictures(notebook) == drawn
