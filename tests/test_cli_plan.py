@@ -125,6 +125,16 @@ def test_a_file_with_no_number_or_name_where_one_belongs_is_one_line(tmp_path: P
         assert error.count("\n") == 1
 
 
+def test_a_misspelt_field_of_a_file_is_not_planned_with_its_default(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text("model_name_or_path: tiny\nsteps_per_generatoin: 5\n", encoding="utf-8")
+    assert main(["plan", "--config", str(path)]) == 2
+    assert "unknown field 'steps_per_generatoin': did you mean 'steps_per_generation'?" in capsys.readouterr().err
+    # A field of TRL's that looks like one that is read, and is another.
+    path.write_text("model_name_or_path: tiny\nnum_generations_eval: 4\n", encoding="utf-8")
+    assert main(["plan", "--config", str(path)]) == 0
+
+
 def test_what_a_file_leaves_out_is_as_the_recipes_have_it() -> None:
     left, batch = MedGRPOConfig(output_dir="x", report_to="none"), batch_of({})
     assert batch.per_device == left.per_device_train_batch_size

@@ -146,7 +146,9 @@ def test_the_verbs_and_the_training_in_the_order_of_the_pages(reader: Path, monk
     assert trained
     for made in ("gspo_igakuqa/report.html", "again/run.json", "other/run.json", "comparison/comparison.html"):
         assert (reader / "runs" / made).is_file()
-    assert json.loads((reader / "runs" / "again" / "run.json").read_text(encoding="utf-8"))["model"] == "runs/gspo_igakuqa"
+    assert (
+        json.loads((reader / "runs" / "again" / "run.json").read_text(encoding="utf-8"))["model"] == "runs/gspo_igakuqa"
+    )
 
 
 def train(options: list[str]) -> None:

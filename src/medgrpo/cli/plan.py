@@ -1,6 +1,7 @@
 """`medgrpo plan`: memory, traffic and time of a run before a cluster is booked."""
 
 import argparse
+import difflib
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ def plan(args: argparse.Namespace) -> int:
 
     logging.set_verbosity_error()  # which kernels this machine lacks is no news about the cluster
     settings = read_yaml(args.config, "--config") if args.config else {}
+    _refuse_misspelt(args.config, settings)
     shape = read_shape(str(args.model or settings.get("model_name_or_path") or _missing_model()))
     if args.rollout_nodes is None:
         if settings.get("use_vllm") and settings.get("vllm_mode") == "server":
@@ -78,6 +80,35 @@ def add_verbs(verbs: "argparse._SubParsersAction[Parser]") -> None:
     verb.add_argument("--mfu", type=float, help="share of the data sheet's FLOP/s that training reaches (0.3)")
     verb.add_argument("--network", type=float, metavar="GB/S", help="into a node for each GPU (a100 25, h100 50)")
     verb.add_argument("--json", action="store_true", help="numbers in bytes, FLOPs and seconds")
+
+
+def _refuse_misspelt(path: str, settings: dict) -> None:
+    """Raise for a field that no recipe has and that looks like one that is read here: its default would be planned."""
+    from medgrpo.distributed.plan.batch import batch_of
+
+    read = _FieldsRead(settings | {"use_vllm": True, "chord_sft_dataset": "any"})
+    batch_of(read)
+    names = sorted(read.names | {"model_name_or_path", "vllm_mode", "vllm_tensor_parallel_size"})
+    near = {key: difflib.get_close_matches(str(key), names, n=1, cutoff=0.8) for key in settings if key not in names}
+    if not any(near.values()):
+        return
+    from medgrpo.experiment.arguments import recipe_fields  # imports TRL: seconds, so only where there is a doubt
+
+    for key in near.keys() - recipe_fields(["gspo", "chord", "mo_grpo"]):
+        if near[key]:
+            raise MedgrpoError(f"{path}: unknown field {key!r}: did you mean {near[key][0]!r}?")
+
+
+class _FieldsRead(dict):
+    """Settings that note which of them are asked for."""
+
+    def __init__(self, settings: dict) -> None:
+        super().__init__(settings)
+        self.names: set[str] = set()
+
+    def get(self, name: str, default: object = None) -> object:
+        self.names.add(name)
+        return super().get(name, default)
 
 
 def _missing_model() -> str:

@@ -1,5 +1,6 @@
 """A recipe's arguments: from a YAML file and the command line, every mistake told in one line."""
 
+import dataclasses
 import difflib
 import os
 import re
@@ -14,6 +15,7 @@ import torch
 from trl import ModelConfig, TrlParser
 
 from medgrpo.errors import MedgrpoError
+from medgrpo.experiment.methods import combine
 from medgrpo.mapping_file import read_yaml
 from medgrpo.plain_text import visible
 from medgrpo.rewards import REWARD_WEIGHTS, get_reward_funcs
@@ -92,6 +94,15 @@ def parse_arguments(
             "recipes/side_by_side.py, which gives each method processes of its own"
         )
     return exam, config, model
+
+
+def recipe_fields(methods: Sequence[str]) -> set[str]:
+    """The names that a settings file of the named methods at once may have, without the choices of single recipes.
+
+    Raises `MedgrpoError` for a method that there is not.
+    """
+    config, _ = combine(methods)
+    return {field.name for kind in (ExamArguments, config, ModelConfig) for field in dataclasses.fields(kind)}
 
 
 def parse_dataclasses(classes: tuple[type, ...], arguments: Sequence[str] | None = None) -> tuple[Any, ...]:

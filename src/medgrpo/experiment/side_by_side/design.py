@@ -1,19 +1,15 @@
 """The YAML of a side-by-side experiment: one base, one set of data and rewards, several methods and seeds."""
 
-import dataclasses
 import difflib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trl import ModelConfig
-
 from medgrpo.errors import MedgrpoError
-from medgrpo.experiment.arguments import ExamArguments
-from medgrpo.experiment.methods import combine
+from medgrpo.experiment.arguments import recipe_fields
 from medgrpo.mapping_file import read_yaml
 
 BASE = "base"
@@ -110,7 +106,7 @@ def read_design(path: str | Path) -> Design:
         raise MedgrpoError(f"{path}: lang: has to be ja or en, not {given['lang']!r}")
     exams = _read_exams(path, _mapping(path, "exams", given["exams"]))
     shared = _shared_settings(path, settings)
-    base_fields = _fields(["grpo"])
+    base_fields = recipe_fields(["grpo"])
     # What only some methods have stands with them: the base is scored with the settings that all share.
     _known(path, "settings.", settings, base_fields)
     runs = [PlannedRun(BASE, seeds[0], ("grpo",), shared, output_dir / BASE, exams)]
@@ -138,7 +134,7 @@ def _read_method(path: Path, label: str, chosen: dict[str, Any]) -> tuple[tuple[
     named = chosen.pop("method", None) or []
     parts = (named,) if isinstance(named, str) else tuple(map(str, named if isinstance(named, list) else [named]))
     try:
-        known = _fields(parts)
+        known = recipe_fields(parts)
     except MedgrpoError as error:
         raise MedgrpoError(f"{path}: methods.{label}: {error}") from error
     _known(path, f"methods.{label}.", chosen, known)
@@ -171,11 +167,6 @@ def _read_exams(path: Path, given: Mapping[str, Any]) -> dict[str, HeldOut]:
         years = told.get("years")
         exams[str(name)] = HeldOut(str(told["file"]), None if years is None else str(years))
     return exams
-
-
-def _fields(parts: Sequence[str]) -> set[str]:
-    config, _ = combine(parts)
-    return {field.name for kind in (ExamArguments, config, ModelConfig) for field in dataclasses.fields(kind)}
 
 
 def _known(path: Path, where: str, given: Iterable[str], known: Iterable[str]) -> None:
