@@ -1,5 +1,6 @@
 """recipes/side_by_side.py as people start it: trained, killed, taken up again, reported."""
 
+import fcntl
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import yaml
 
+from medgrpo.cli import main
 from medgrpo.evaluation.samples import read_run
 from medgrpo.hub.record import read_record
 from medgrpo.statistics import mcnemar
@@ -23,7 +25,7 @@ def write_design(folder: Path) -> None:
     design["placement"] = str(ROOT / "accelerate_configs" / "cpu.yaml")
     design["output_dir"] = "out"
     design["lang"] = "en"
-    design["settings"] |= {"max_steps": 2, "save_steps": 1}
+    design["settings"] |= {"max_steps": 6, "save_steps": 1}
     wanted = ("GRPO", "CHORD+GSPO+MO-GRPO")
     design["exams"] = {
         "early": {"file": "mini_exam", "years": 2023},
@@ -45,17 +47,32 @@ def start(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def test_killed_and_started_again_it_goes_on_and_reports(tmp_path: Path) -> None:
-    write_design(tmp_path)
-    first = start(tmp_path)
-    checkpoint = tmp_path / "out" / "GRPO" / "seed0" / "checkpoint-1"
+def wait_for(path: Path, started: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 400
-    while not checkpoint.is_dir():
-        assert first.poll() is None, first.communicate()[0]
+    while not path.is_dir():
+        assert started.poll() is None, started.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    os.killpg(first.pid, signal.SIGKILL)
-    first.wait()
+
+
+def test_stopped_killed_and_started_again_it_goes_on_and_reports(tmp_path: Path, monkeypatch, capsys) -> None:
+    write_design(tmp_path)
+    # Asked to stop, by a signal to the launching process alone: the training saves and ends before it does.
+    asked = start(tmp_path)
+    grpo, both = (tmp_path / "out" / label / "seed0" for label in ("GRPO", "CHORD+GSPO+MO-GRPO"))
+    wait_for(grpo / "checkpoint-1", asked)
+    asked.send_signal(signal.SIGTERM)
+    printed = asked.communicate(timeout=300)[0]
+    assert asked.returncode == 0, printed
+    assert "[2/3] GRPO/seed0: stopped by SIGTERM" in printed
+    assert "after step" in (grpo / "log.txt").read_text(encoding="utf-8")
+    with (grpo / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody holds it: no training was left behind
+    # Killed, with everything that it had started.
+    killed = start(tmp_path)
+    wait_for(both / "checkpoint-1", killed)
+    os.killpg(killed.pid, signal.SIGKILL)
+    assert "[2/3] GRPO/seed0: finished in" in killed.communicate()[0]
     scored = (tmp_path / "out" / "base" / "late" / "samples.jsonl").stat().st_mtime_ns
 
     printed, _ = start(tmp_path).communicate(timeout=800)
@@ -84,21 +101,11 @@ def test_killed_and_started_again_it_goes_on_and_reports(tmp_path: Path) -> None
     assert (tmp_path / "out" / "GRPO" / "seed0" / "audit" / "audit.html").is_file()
     assert (tmp_path / "out" / "CHORD+GSPO+MO-GRPO" / "seed0" / "model.safetensors").is_file()
 
+    monkeypatch.chdir(tmp_path)
     for exam in ("early", "late"):  # a model card is about one exam
-        asked = ["push", "out/GRPO/seed0", "--repo-id", "lab/x", "--dry-run", "--comparison", f"out/report/{exam}"]
-        command = [
-            sys.executable,
-            "-m",
-            "medgrpo.cli",
-            *asked,
-            "--run",
-            "GRPO",
-            "--scored",
-            exam,
-            "--out",
-            f"hub_{exam}",
-        ]
-        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+        pushed = ["push", "out/GRPO/seed0", "--repo-id", "lab/x", "--dry-run", "--comparison", f"out/report/{exam}"]
+        out = ["--run", "GRPO", "--scored", exam, "--out", f"hub_{exam}"]
+        assert main([*pushed, *out]) == 0, capsys.readouterr().err
         record = read_record(tmp_path / "out" / "GRPO" / "seed0" / exam)
         samples = read_run(tmp_path / "out" / "GRPO" / "seed0" / exam).samples
         assert record.held_out.examples == len(samples)

@@ -16,6 +16,7 @@ from trl import ModelConfig, TrlParser
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.experiment.methods import combine
+from medgrpo.experiment.trackers import check_trackers
 from medgrpo.mapping_file import read_yaml
 from medgrpo.plain_text import visible
 from medgrpo.rewards import REWARD_WEIGHTS, get_reward_funcs
@@ -72,7 +73,8 @@ def parse_arguments(
 
     With neither a config nor a model named, `default_config` applies: the embedded tiny model and mini exam.
     Raises `MedgrpoError` for a file that can't be read, an unknown key (with the closest known one), a value
-    that doesn't fit, a setting that the method refuses, and an option that needs a GPU where there is none.
+    that doesn't fit, a setting that the method refuses, a tracker that isn't installed, and an option that needs a GPU
+    where there is none.
     """
     given = _split_equals(list(sys.argv[1:] if arguments is None else arguments))
     if "--config" not in given and "--model_name_or_path" not in given and "--help" not in given:
@@ -86,6 +88,7 @@ def parse_arguments(
             "environment, or log in with `hf auth login`"
         )
     _weigh_rewards(exam, config)
+    check_trackers(config.report_to, config.project, log_in=_is_first_process())
     if not torch.cuda.is_available():
         _refuse_gpu_options(config, model)
     if isinstance(exam, AgainstGRPOArguments) and exam.against_grpo and config.deepspeed_plugin is not None:

@@ -56,6 +56,12 @@ class MedGRPOConfig(GRPOConfig):
             "help": "Run a prompt once for the completions of a micro-batch that share it; same numbers, faster."
         },
     )
+    # TRL's field takes a single name on the command line.
+    report_to: list[str] = field(
+        default_factory=lambda: ["none"],
+        metadata={"help": "Where metrics go beside metrics.jsonl: tensorboard, trackio, wandb, ... or none, or all."},
+    )
+    project: str = field(default="medgrpo", metadata={"help": "The project's name at trackio and W&B."})
     seed: int = field(default=0, metadata={"help": "Seeds sampling, shuffling and initialisation."})
     hub_private_repo: bool | None = field(
         default=True, metadata={"help": "Whether a repository that push_to_hub makes is private."}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from medgrpo.errors import MedgrpoError
 from medgrpo.experiment.side_by_side.design import Design, PlannedRun
+from medgrpo.experiment.side_by_side.stop import StopRequest
 from medgrpo.experiment.side_by_side.train import FINISHED, parse_settings, refuse_other_settings
 
 LOG = "log.txt"
@@ -20,7 +21,8 @@ def run_all(design: Design, script: str | Path) -> None:
 
     What a run prints goes to `log.txt` in its folder. A run that fails does not stop the others. Raises
     `MedgrpoError` for a placement that is no file and settings that a method refuses, before anything is trained, for
-    a run that was begun with other settings, and in the end for the runs that failed.
+    a run that was begun with other settings, and in the end for the runs that failed. On SIGTERM the run that is going
+    saves a checkpoint, and this exits with status 0 (`SystemExit`).
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise MedgrpoError(
@@ -39,7 +41,7 @@ def run_all(design: Design, script: str | Path) -> None:
                 parse_settings(run)
             except MedgrpoError as error:
                 raise MedgrpoError(f"{design.path}, {run.name}: {error}") from error
-    failed = []
+    failed, stop = [], StopRequest()
     for number, run in enumerate(design.runs, start=1):
         head = f"[{number}/{len(design.runs)}] {run.name}"
         if done[run.name]:
@@ -47,15 +49,18 @@ def run_all(design: Design, script: str | Path) -> None:
             continue
         print(f"{head}: running, log in {run.folder / LOG}", flush=True)
         started = time.monotonic()
-        status = _run_one(design, run, script)
+        status = _run_one(design, run, script, stop)
         took = f"{time.monotonic() - started:.0f} s"
         if status == 0 and is_finished(run):
             print(f"{head}: finished in {took}", flush=True)
-        else:
+        elif not stop.heard:
             failed.append(run)
             print(
                 f"{head}: failed after {took} (exit status {status})\n{_end_of_log(run)}", file=sys.stderr, flush=True
             )
+        if stop.heard:
+            print(f"{head}: stopped by SIGTERM after {took}: the same command goes on from there", flush=True)
+            raise SystemExit(0)
     if failed:
         names = ", ".join(run.name for run in failed)
         raise MedgrpoError(
@@ -96,17 +101,18 @@ def slurm_jobs(design: Design, script: str | Path, batch_file: str) -> str:
     return "\n".join(lines)
 
 
-def _run_one(design: Design, run: PlannedRun, script: str | Path) -> int:
+def _run_one(design: Design, run: PlannedRun, script: str | Path, stop: StopRequest) -> int:
     # This process may itself have been started by accelerate: its settings are not the run's.
     inherited = ("ACCELERATE_", "FSDP_", "DEEPSPEED_")
     places = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(inherited) and name not in places
     }
+    command = launch_command(design, run, script)
     with (run.folder / LOG).open("ab") as log:
-        return subprocess.run(
-            launch_command(design, run, script), stdout=log, stderr=subprocess.STDOUT, env=environment, check=False
-        ).returncode
+        launcher = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+        with launcher, stop.handed_on_to(launcher):
+            return launcher.wait()
 
 
 def _end_of_log(run: PlannedRun) -> str:

@@ -103,7 +103,7 @@ def _mark(run: PlannedRun, name: str) -> None:
 def parse_settings(run: PlannedRun, fields: Sequence[str] = ()) -> tuple[ExamArguments, MedGRPOConfig, ModelConfig]:
     """The run's settings as a recipe reads them, from `settings.yaml` in its folder, which this writes."""
     config_class, _ = combine(run.parts)
-    settings = {**run.settings, "output_dir": str(run.folder), "seed": run.seed}
+    settings = {**run.settings, "output_dir": str(run.folder), "seed": run.seed, "run_name": run.name}
     if run.label == BASE:
         # Nothing is trained: no reference model has to be loaded, nothing is written to a tracker.
         settings |= {"beta": 0.0, "report_to": "none"}

@@ -1,0 +1,85 @@
+"""`report_to`: every metric reaches the trackers, and what they lack is said before anything is scored."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from medgrpo.errors import MedgrpoError
+from medgrpo.experiment import trackers
+from medgrpo.experiment.trackers import check_trackers
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ["tensorboard", "trackio", "wandb"]
+WATCHED = ["reward", "advantage_share/ophtho", "ratio/seq_max", "kl"]
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A home without a login."""
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+
+def test_metrics_reach_all_of_them(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "recipes" / "gspo.py"), "--output_dir", "out"]
+    short = ["--max_steps", "2", "--logging_steps", "1", "--eval_years", "2023"]
+    places = {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "TRACKIO_DIR": str(tmp_path / "trackio")}
+    done = subprocess.run(
+        [*command, *short, "--report_to", *NAMES, "--run_name", "one"],
+        cwd=tmp_path,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", **places},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text("utf-8").splitlines()]
+    expected = {name: [row[name] for row in rows if name in row] for name in WATCHED}
+    assert len(expected["ratio/seq_max"]) == 2
+    assert len(expected["reward"]) == 1  # a generation serves both steps
+
+    events = EventAccumulator(str(next((tmp_path / "out" / "runs").iterdir())))
+    events.Reload()
+    for name in WATCHED:
+        assert [event.value for event in events.Scalars(f"train/{name}")] == pytest.approx(expected[name])
+
+    with sqlite3.connect(tmp_path / "trackio" / "medgrpo.db") as database:
+        asked = "select metrics from metrics where run_name = 'one' order by id"
+        logged = [json.loads(row[0]) for row in database.execute(asked)]
+    for name in WATCHED:
+        assert [row[f"train/{name}"] for row in logged if f"train/{name}" in row] == pytest.approx(expected[name])
+
+    (written,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
+    text = written.read_bytes()
+    for name in WATCHED:
+        assert f"train/{name}".encode() in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_package_that_is_missing_is_said_with_its_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(trackers.OF_THE_EXTRA, name, lambda: False)
+    with pytest.raises(MedgrpoError, match=rf"report_to {name} needs .* 'medgrpo\[trackers\]'"):
+        check_trackers([name], "medgrpo", log_in=True)
+
+
+def test_a_name_that_there_is_not_is_said_with_the_closest() -> None:
+    with pytest.raises(MedgrpoError, match="report_to: unknown 'wand': did you mean 'wandb'"):
+        check_trackers(["wand"], "medgrpo", log_in=True)
+
+
+def test_wandb_without_a_login_is_said_before_anything_runs(nobody: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MedgrpoError, match="No API key configured.*WANDB_API_KEY, or WANDB_MODE=offline"):
+        check_trackers(["wandb"], "medgrpo", log_in=True)
+    assert os.environ.pop("WANDB_PROJECT") == "medgrpo"
+    check_trackers(["wandb"], "mine", log_in=False)  # the other processes don't ask
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    check_trackers(["wandb"], "other", log_in=True)
+    assert os.environ.pop("WANDB_PROJECT") == "mine"
