@@ -6,12 +6,12 @@ Everything is trained in two launches, one of one process and one of two; the te
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from forked import run_forked
 from safetensors.torch import load_file
 from small_moe import build_moe
 from transformers import AutoModelForCausalLM
@@ -87,21 +87,12 @@ def specs(root: Path) -> tuple[list[dict], list[dict]]:
 def launch(processes: int, todo: list[dict], root: Path) -> None:
     path = root / f"specs_{processes}.json"
     path.write_text(json.dumps(todo))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
     python_path = [str(HERE.parent / "trainers"), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
-        [*command, str(HERE / "placed_run.py"), str(path)],
-        env={
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "HF_HUB_OFFLINE": "1",
-            "TRL_EXPERIMENTAL_SILENCE": "1",
-            "PATH": PATH,
-            "PYTHONPATH": os.pathsep.join(python_path),
-        },
-        capture_output=True,
-        text=True,
-        timeout=1500,
+    done = run_forked(
+        HERE / "placed_run.py",
+        str(path),
+        processes=processes,
+        env={"TRL_EXPERIMENTAL_SILENCE": "1", "PATH": PATH, "PYTHONPATH": os.pathsep.join(python_path)},
     )
     assert done.returncode == 0, done.stderr[-4000:]
 

@@ -2,12 +2,12 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from forked import run_forked
 from plan_models import CONFIGS
 from plan_ranks import REDUCE_BUCKET
 
@@ -35,16 +35,8 @@ MEASURED = [
 def measured(tmp_path_factory) -> list[dict[str, dict[str, int]]]:
     """What each of two ranks allocated, one launch for all placements."""
     out = tmp_path_factory.mktemp("plan") / "measured.json"
-    script = str(Path(__file__).with_name("plan_ranks.py"))
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", script, str(out),
-         *MEASURED],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
-             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )  # fmt: skip
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = run_forked(Path(__file__).with_name("plan_ranks.py"), str(out), *MEASURED, processes=2, env={"PATH": path})
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(out.read_text())
 

@@ -2,12 +2,12 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from forked import run_forked
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "trainers"))  # the tokenizer and the rollouts of the trainers' tests
@@ -40,16 +40,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, bo
     ]
     (folder / "specs.json").write_text(json.dumps(specs))
     paths = os.pathsep.join([str(HERE), str(HERE.parent / "trainers"), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"),
-            *(str(HERE / "placed_run.py"), str(folder / "specs.json")),
-        ],
-        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    done = run_forked(HERE / "placed_run.py", str(folder / "specs.json"), processes=2, env={"PYTHONPATH": paths})
     assert done.returncode == 0, done.stderr[-4000:]
     assert "shared_prefix: each row runs its own prompt" not in done.stderr
     return {

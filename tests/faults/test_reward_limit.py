@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from medgrpo.trainers.reward_calls import RewardError
 from medgrpo.trainers.reward_limit import RewardLimit, RewardTimeout
 
 LIMIT = 0.3
@@ -93,14 +94,25 @@ def test_an_alarm_of_the_functions_own_is_left_alone() -> None:
     assert heard == [1]
 
 
-def test_signals_meant_for_the_run_do_not_end_the_clock() -> None:
+@pytest.mark.parametrize("started_s", [0.0, 0.01, 0.3])
+def test_signals_meant_for_the_run_do_not_end_the_clock(started_s: float) -> None:
+    """Whenever they come: Slurm warns a run in its first step, while the clock's Python is still starting."""
     limit = RewardLimit(LIMIT)
     with limit.enforced():
-        pass
-    os.kill(limit._clock.pid, signal.SIGTERM)
-    os.kill(limit._clock.pid, signal.SIGUSR1)
+        time.sleep(started_s)
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP):
+            os.kill(limit._clock.pid, number)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
     with pytest.raises(RewardTimeout), limit.enforced():
         limit.wrap(takes_exceptions, "sleeps")(completions=[])
+
+
+def test_a_clock_that_is_gone_is_said() -> None:
+    limit = RewardLimit(LIMIT)
+    with pytest.raises(RewardError, match="the process that watches reward_timeout has ended"), limit.enforced():
+        limit._clock.kill()
+        limit._clock.wait()
+        limit.wrap(lambda **columns: [1.0], "quick")(completions=[])
 
 
 STUCK = """

@@ -151,10 +151,10 @@ def test_normalising_is_linear(unit: str) -> None:
     ids=["objects", "lines", "blanks", "newlines", "a doubled key", "brackets", "digits"],
 )
 def test_a_file_of_a_megabyte_is_read_in_linear_time(read, content: str, limit: float, tmp_path) -> None:
-    """A file of 300,000 objects makes as many objects in Python, about a second: quadratic would be hours."""
+    """A file of 300,000 objects makes as many objects in Python, 1 to 2 s: quadratic would be hours."""
     path = tmp_path / "exam.json"
     path.write_text(content)
-    assert best_of_3(lambda file: read(file, Problems()), path) < 15 * limit
+    assert best_of_3(lambda file: read(file, Problems()), path) < 40 * limit
 
 
 def test_a_number_of_thousands_of_digits_is_refused_not_raised(tmp_path) -> None:

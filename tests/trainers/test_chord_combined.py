@@ -2,12 +2,12 @@
 
 import importlib.util
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from forked import run_forked
 from safetensors.torch import load_file
 from small_model import build_model, build_tokenizer
 
@@ -29,21 +29,11 @@ def base(tmp_path_factory) -> Path:
 
 def launch(processes: int, place: str, base: Path) -> Path:
     folder = base.parent / f"{place}_{processes}"
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    done = subprocess.run(
-        [
-            *command,
-            str(HERE / "combined_run.py"),
-            place,
-            str(folder),
-            str(base),
-            str(8 // processes),
-            str(4 // processes),
-        ],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PATH": PATH},
-        capture_output=True,
-        text=True,
-        timeout=800,
+    done = run_forked(
+        HERE / "combined_run.py",
+        *(place, str(folder), str(base), str(8 // processes), str(4 // processes)),
+        processes=processes,
+        env={"PATH": PATH},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return folder

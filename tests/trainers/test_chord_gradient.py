@@ -1,14 +1,12 @@
 """CHORD's gradient against the formulas written out, in float64, for one process and for two."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from chord_run import BETA, EPSILON, MU, TEMPERATURE, TEXTS, load_double
+from forked import run_forked
 from small_model import build_model, build_tokenizer
 from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
@@ -45,14 +43,7 @@ def models(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module", params=[1, 2], ids=["one process", "two processes"])
 def runs(request, models: Path, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={request.param}"]
-    done = subprocess.run(
-        [*command, str(HERE / "chord_run.py"), str(folder), str(models), json.dumps(CASES)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=800,
-    )
+    done = run_forked(HERE / "chord_run.py", str(folder), str(models), json.dumps(CASES), processes=request.param)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
 

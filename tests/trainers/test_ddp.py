@@ -1,9 +1,7 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import run_forked
 from safetensors.torch import load_file
 
 from medgrpo.trainers.run_log import read_metrics
@@ -12,13 +10,11 @@ HERE = Path(__file__).parent
 
 
 def launch(processes: int, name: str, folder: Path, model: Path, batch: int) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    done = subprocess.run(
-        [*command, str(HERE / "ddp_run.py"), name, str(folder), str(model), str(batch)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
+    done = run_forked(
+        HERE / "ddp_run.py",
+        *(name, str(folder), str(model), str(batch)),
+        processes=processes,
+        env={"TRL_EXPERIMENTAL_SILENCE": "1"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
 

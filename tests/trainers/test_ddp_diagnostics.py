@@ -1,10 +1,8 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from forked import run_forked
 from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from medgrpo.trainers.metrics_file import read_metrics
@@ -23,13 +21,11 @@ COMPARED = [
 
 
 def launch(processes: int, folder: Path, model: Path, batch: int) -> list[dict]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-    done = subprocess.run(
-        [*command, str(HERE / "ddp_diagnostics_run.py"), str(folder), str(model), str(batch)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
+    done = run_forked(
+        HERE / "ddp_diagnostics_run.py",
+        *(str(folder), str(model), str(batch)),
+        processes=processes,
+        env={"TRL_EXPERIMENTAL_SILENCE": "1"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return [row for row in read_metrics(folder) if "loss" in row]

@@ -2,7 +2,8 @@
 
 Reads `start <number> <seconds> <grace> <name>` and `stop <number>` from standard input, and answers each `end` with the
 name of the call that was late, or an empty line, after which it sends no signal any more. A call that is late gets its
-process SIGUSR2, and SIGKILL when the grace is over, too. Imports the standard library only, to start at once.
+process SIGUSR2, and SIGKILL when the grace is over, too. Imports the standard library only, to start at once. Whoever
+starts it blocks the signals that are meant for the training process (`reward_limit`).
 """
 
 import os
@@ -16,8 +17,6 @@ PARENT = os.getppid()
 
 def main() -> None:
     """Watch until standard input is closed: its process has ended."""
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # meant for the training process
     calls: dict[str, tuple[float, float, float, str]] = {}
     late, killing, rest = "", None, b""
     while True:

@@ -20,6 +20,9 @@ SIGNAL = signal.SIGUSR2
 CLOCK = Path(__file__).with_name("reward_clock.py")
 GRACE_S = 30.0
 """How long a function that can't be interrupted may go on before its process is killed."""
+FOR_THE_TRAINING = {signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP}
+"""Signals that Slurm, a terminal or an operator sends to every process of a run."""
+ENDED = "the process that watches reward_timeout has ended: start again, or set it to null"
 
 
 class _TimeUp(BaseException):
@@ -69,7 +72,7 @@ class RewardLimit:
             yield
             return
         if self._clock is None:
-            self._clock = subprocess.Popen([sys.executable, str(CLOCK)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._clock = _start_clock()
         before = signal.signal(SIGNAL, self._raise)
         try:
             yield
@@ -99,7 +102,10 @@ class RewardLimit:
             self._say(f"stop {number}")
 
     def _say(self, words: str) -> None:
-        os.write(self._clock.stdin.fileno(), f"{words}\n".encode())
+        try:
+            os.write(self._clock.stdin.fileno(), f"{words}\n".encode())
+        except BrokenPipeError as error:
+            raise RewardError(ENDED) from error
 
     def _answer(self) -> str:
         read = b""
@@ -109,9 +115,19 @@ class RewardLimit:
             except _TimeUp:
                 continue
             if not part:
-                raise RewardError("the process that watches reward_timeout has ended: start again, or set it to null")
+                raise RewardError(ENDED)
             read += part
         return read.decode().strip()
 
     def _raise(self, number: int, frame: FrameType | None) -> None:
         raise _TimeUp
+
+
+def _start_clock() -> "subprocess.Popen[bytes]":
+    """The watching process, deaf to the training's signals from its first instruction on: it inherits the mask."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, FOR_THE_TRAINING)
+    try:
+        return subprocess.Popen([sys.executable, str(CLOCK)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    finally:
+        # One that came meanwhile reaches this process now.
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

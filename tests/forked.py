@@ -1,0 +1,86 @@
+"""Runs a script as processes of its own without their imports, which take longer than most of what is tested.
+
+The processes are forks of one that has imported everything (`forked_process.py`), started once for each process of
+pytest. What a user starts (`accelerate launch recipes/gspo.py`, `medgrpo ...`) is started as such elsewhere.
+"""
+
+import atexit
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+SERVER = Path(__file__).with_name("forked_process.py")
+
+
+def run_forked(
+    script: Path,
+    *arguments: str,
+    processes: int | None = None,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    timeout: float = 800,
+) -> subprocess.CompletedProcess[str]:
+    """Run the script to its end: as one process, or as the ranks of `processes`.
+
+    `env` is added to this process's environment. The status is 0, or the first that isn't.
+    """
+    server = _server()
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: str(Path(folder) / name) for name in ("stdout", "stderr")}
+        order = {
+            "argv": [str(script), *arguments],
+            "processes": processes,
+            "cwd": str(cwd or Path.cwd()),
+            "environment": {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **(env or {})},
+            **files,
+        }
+        server.stdin.write(json.dumps(order).encode() + b"\n")
+        server.stdin.flush()
+        children = _read(server, 60)
+        try:
+            statuses = _read(server, timeout)
+        except TimeoutError:
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+            _read(server, 60)
+            raise AssertionError(f"{script.name} hangs: {_text(files['stderr'])[-3000:]}") from None
+        status = next((status for status in statuses if status != 0), 0)
+        return subprocess.CompletedProcess(order["argv"], status, _text(files["stdout"]), _text(files["stderr"]))
+
+
+@cache
+def _server() -> "subprocess.Popen[bytes]":
+    server = subprocess.Popen(
+        [sys.executable, str(SERVER)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            # DeepSpeed builds a small extension, and looks on the path for the ninja that is installed beside it.
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+        },
+    )
+    atexit.register(server.stdin.close)
+    while (line := server.stdout.readline()) != b"ready\n":
+        assert line, "the process that forks has ended"  # what its imports print comes before
+    return server
+
+
+def _read(server: "subprocess.Popen[bytes]", timeout: float) -> Any:
+    if not select.select([server.stdout], [], [], timeout)[0]:
+        raise TimeoutError
+    return json.loads(server.stdout.readline())
+
+
+def _text(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8", errors="replace")
