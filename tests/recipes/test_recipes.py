@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from forked import run_forked
 from transformers import AutoModelForCausalLM
 
 from medgrpo import CHORDConfig, GSPOConfig, MedGRPOConfig, MOGRPOConfig
@@ -36,6 +37,7 @@ CONFIGS = [
 
 
 def launch(recipe: str, *arguments: str, folder: Path, quiet: bool = False) -> subprocess.CompletedProcess[str]:
+    """As the README has it."""
     command = [sys.executable, "-m", "accelerate.commands.launch", *(["--quiet"] if quiet else [])]
     return subprocess.run(
         [*command, str(ROOT / "recipes" / f"{recipe}.py"), *arguments],
@@ -45,6 +47,13 @@ def launch(recipe: str, *arguments: str, folder: Path, quiet: bool = False) -> s
         text=True,
         timeout=900,
     )
+
+
+def run_recipe(
+    recipe: str, *arguments: str, folder: Path, processes: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The same without the launcher."""
+    return run_forked(ROOT / "recipes" / f"{recipe}.py", *arguments, cwd=folder, processes=processes)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -102,7 +111,7 @@ def test_mo_grpo_without_arguments_shows_what_each_reward_gained(tmp_path: Path)
 def test_mo_grpo_alone_trains_no_second_model(tmp_path: Path) -> None:
     options = ["--against_grpo", "false", "--max_steps", "2", "--output_dir", "run", "--reward_funcs", "ophtho"]
     options += ["consensus", "--advantage", "gdpo", "--adapt_reward_weights", "true"]
-    done = launch("mo_grpo", *options, folder=tmp_path)
+    done = run_recipe("mo_grpo", *options, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert not (tmp_path / "run" / "grpo").exists()
     assert "share of the advantage" not in done.stdout
@@ -111,7 +120,7 @@ def test_mo_grpo_alone_trains_no_second_model(tmp_path: Path) -> None:
 
 def test_no_held_out_question_reaches_the_trainer(tmp_path: Path) -> None:
     options = ["--max_steps", "2", "--output_dir", "run", "--completions_every", "1", "--save_strategy", "no"]
-    done = launch("gspo", *options, folder=tmp_path)
+    done = run_recipe("gspo", *options, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     import pandas
 
@@ -130,7 +139,7 @@ def test_real_exam_years_2018_to_2021_trained_and_2022_scored(data_dir: Path, tm
     years = ["--train_years", "2018-2021", "--eval_years", "2022"]
     few = ["--max_steps", "2", "--num_generations", "4", "--per_device_train_batch_size", "4", "--output_dir", "run",
            "--steps_per_generation", "2", "--max_completion_length", "8", "--eval_batch_size", "16"]  # fmt: skip
-    done = launch("gspo", *config, *years, *few, folder=tmp_path)
+    done = run_recipe("gspo", *config, *years, *few, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "withdrawn by the board left out" in done.stdout
     after = read_run(tmp_path / "run" / "after")
@@ -173,8 +182,10 @@ def test_configuration_file_is_accepted_by_its_method(path: Path) -> None:
 
 def test_interrupted_demo_resumes_from_its_checkpoint(tmp_path: Path) -> None:
     options = ["--output_dir", "run", "--save_strategy", "steps", "--save_steps", "4"]
-    assert launch("grpo", *options, "--max_steps", "4", folder=tmp_path).returncode == 0
-    done = launch("grpo", *options, "--max_steps", "8", "--resume_from_checkpoint", "run/checkpoint-4", folder=tmp_path)
+    assert run_recipe("grpo", *options, "--max_steps", "4", folder=tmp_path).returncode == 0
+    done = run_recipe(
+        "grpo", *options, "--max_steps", "8", "--resume_from_checkpoint", "run/checkpoint-4", folder=tmp_path
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     steps = [row["step"] for row in read_metrics(tmp_path / "run") if "loss" in row]
     assert steps == list(range(1, 9))
@@ -183,16 +194,8 @@ def test_interrupted_demo_resumes_from_its_checkpoint(tmp_path: Path) -> None:
 
 def test_two_processes_share_the_scoring_and_the_training(tmp_path: Path) -> None:
     one = ["--max_steps", "1", "--output_dir", "one"]
-    assert launch("gspo", *one, folder=tmp_path).returncode == 0
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2",
-         str(ROOT / "recipes" / "gspo.py"), "--max_steps", "2", "--output_dir", "two"],
-        cwd=tmp_path,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )  # fmt: skip
+    assert run_recipe("gspo", *one, folder=tmp_path).returncode == 0
+    done = run_recipe("gspo", "--max_steps", "2", "--output_dir", "two", folder=tmp_path, processes=2)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("McNemar exact") == 1
     alone, shared = (read_run(tmp_path / folder / "before").samples for folder in ("one", "two"))
