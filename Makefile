@@ -31,11 +31,13 @@ audit-dependencies: $(DONE)
 	$(BIN)/python -m pip install --quiet pip-audit
 	$(BIN)/python -m pip_audit --skip-editable
 
+# W&B lies apart, for the tests that use it: TRL imports it wherever it is, which takes a second each time.
 $(DONE): setup.cfg pyproject.toml
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"medgrpo needs Python 3.11 to 3.13, {sys.executable} is {v[0]}.{v[1]}: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet -e ".[test]"
+	$(BIN)/python -m pip install --quiet --target $(VENV)/wandb "wandb>=0.22"
 	touch $(DONE)
 
 # transformers imports torchvision where it finds it, and the one that comes with vLLM does not fit torch's CPU build.

@@ -1,5 +1,6 @@
 """`report_to`: every metric reaches the trackers, and what they lack is said before anything is scored."""
 
+import importlib.util
 import json
 import os
 import sqlite3
@@ -19,27 +20,31 @@ NAMES = ["tensorboard", "trackio", "wandb"]
 WATCHED = ["reward", "advantage_share/ophtho", "ratio/seq_max", "kl"]
 
 
-@pytest.fixture
-def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A home without a login."""
-    for name in [name for name in os.environ if name.startswith("WANDB_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+# `make test` puts it there, out of the way of every other import of TRL.
+WANDB = Path(sys.prefix) / "wandb"
 
 
-def test_metrics_reach_all_of_them(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "recipes" / "gspo.py"), "--output_dir", "out"]
-    short = ["--max_steps", "2", "--logging_steps", "1", "--eval_years", "2023"]
-    places = {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "TRACKIO_DIR": str(tmp_path / "trackio")}
-    done = subprocess.run(
-        [*command, *short, "--report_to", *NAMES, "--run_name", "one"],
-        cwd=tmp_path,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", **places},
+def start(folder: Path, *options: str, **places: str) -> subprocess.CompletedProcess[str]:
+    """Two steps of GSPO, with W&B on the path."""
+    if not WANDB.is_dir() and importlib.util.find_spec("wandb") is None:
+        pytest.skip(f"no W&B in {WANDB}: pip install --target {WANDB} wandb")
+    command = [sys.executable, str(ROOT / "recipes" / "gspo.py"), "--output_dir", "out", "--max_steps", "2"]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    paths = os.pathsep.join([str(WANDB), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [*command, "--logging_steps", "1", "--eval_years", "2023", *options],
+        cwd=folder,
+        env={**kept, "HF_HUB_OFFLINE": "1", "PYTHONPATH": paths, **places},
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=600,
     )
+
+
+def test_metrics_reach_all_of_them(tmp_path: Path) -> None:
+    places = {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "TRACKIO_DIR": str(tmp_path / "trackio")}
+    done = start(tmp_path, "--report_to", *NAMES, "--run_name", "one", **places)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text("utf-8").splitlines()]
     expected = {name: [row[name] for row in rows if name in row] for name in WATCHED}
@@ -75,11 +80,21 @@ def test_a_name_that_there_is_not_is_said_with_the_closest() -> None:
         check_trackers(["wand"], "medgrpo", log_in=True)
 
 
-def test_wandb_without_a_login_is_said_before_anything_runs(nobody: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(MedgrpoError, match="No API key configured.*WANDB_API_KEY, or WANDB_MODE=offline"):
-        check_trackers(["wandb"], "medgrpo", log_in=True)
-    assert os.environ.pop("WANDB_PROJECT") == "medgrpo"
-    check_trackers(["wandb"], "mine", log_in=False)  # the other processes don't ask
+def test_wandb_without_a_login_is_said_before_anything_is_scored(tmp_path: Path) -> None:
+    done = start(tmp_path, "--report_to", "wandb", HOME=str(tmp_path), NETRC=str(tmp_path / "netrc"))
+    assert done.returncode == 2
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert "report_to wandb: No API key configured" in said
+    assert "WANDB_API_KEY, or WANDB_MODE=offline" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_wandb_is_told_the_project_unless_the_environment_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(trackers.OF_THE_EXTRA, "wandb", lambda: True)
     monkeypatch.setenv("WANDB_MODE", "offline")
-    check_trackers(["wandb"], "other", log_in=True)
-    assert os.environ.pop("WANDB_PROJECT") == "mine"
+    monkeypatch.setenv("WANDB_PROJECT", "theirs")
+    check_trackers(["wandb"], "medgrpo", log_in=True)
+    assert os.environ["WANDB_PROJECT"] == "theirs"
+    monkeypatch.delenv("WANDB_PROJECT")
+    check_trackers(["wandb"], "medgrpo", log_in=True)
+    assert os.environ.pop("WANDB_PROJECT") == "medgrpo"
