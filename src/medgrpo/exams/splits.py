@@ -79,3 +79,11 @@ def _kinds(question: Question) -> list[str]:
     elif any(len(letters) > 1 for letters in question.answer):
         kinds.append("multi")
     return kinds
+
+
+def span_years(questions: Sequence[Question]) -> str:
+    """The first and the last year, as `2019-2022`."""
+    years = sorted({question.year for question in questions} - {0})
+    if not years:
+        return "year unknown"
+    return str(years[0]) if len(years) == 1 else f"{years[0]}-{years[-1]}"

@@ -10,7 +10,7 @@ from medgrpo.exams.leakage import Leak, list_leaks, refuse_leaks
 from medgrpo.exams.near_duplicates import settle_near_duplicates
 from medgrpo.exams.prompts import build_prompt
 from medgrpo.exams.question import MINI_EXAM, Question, read_questions
-from medgrpo.exams.splits import parse_years, select_years, trainable
+from medgrpo.exams.splits import parse_years, select_years, span_years, trainable
 from medgrpo.experiment.arguments import ExamArguments
 
 
@@ -27,7 +27,7 @@ class Exam:
 
     def describe(self) -> str:
         """One line for people."""
-        years = f"{_years(self.train)} to train on, {_years(self.held_out)} held out"
+        years = f"{span_years(self.train)} to train on, {span_years(self.held_out)} held out"
         dropped = f"; {len(self.dropped)} withdrawn by the board left out" if self.dropped else ""
         near = f"; near-duplicates of held-out ones: {list_leaks(self.near, 5)}" if self.near else ""
         return f"{len(self.train)} + {len(self.held_out)} questions ({years}){dropped}{near}"
@@ -71,10 +71,3 @@ def _read(name: str, years: str | None, option: str) -> list[Question]:
         return select_years(questions, parse_years(str(years)))
     except MedgrpoError as error:
         raise MedgrpoError(f"{option} of {name}: {error}") from error
-
-
-def _years(questions: Sequence[Question]) -> str:
-    years = sorted({question.year for question in questions} - {0})
-    if not years:
-        return "year unknown"
-    return str(years[0]) if len(years) == 1 else f"{years[0]}-{years[-1]}"

@@ -1,7 +1,6 @@
 """The figures of a comparison: differences with their intervals as a forest plot, and accuracy over the years."""
 
 import math
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from medgrpo.report.figure_style import BASE_STROKE, GREY, INK, Drawing, Stroke, new_figure, render, stroke
+from medgrpo.report.label_width import LEGEND_COLUMNS, count_columns, legend_columns, shorten
 
 # More series in one group of a forest plot can no longer be told apart: the rest goes on the next sheet.
 SERIES_A_SHEET = 3
@@ -76,7 +76,7 @@ def draw_years(years: Sequence[tuple[str, int]], lines: Sequence[YearLine], *, a
         axes.margins(y=0.08)
         figure.legend(
             loc="outside upper left",
-            ncols=2 if _longest(lines) > 14 else 4,
+            ncols=legend_columns(line.name for line in lines),
             frameon=False,
             fontsize=8.5,
             handlelength=3,
@@ -148,7 +148,7 @@ def _legend(sheet: Sequence[Series], firm: str, open_: str) -> list[Line2D]:
     for one in sheet:
         look = stroke(one.number)
         handles.append(
-            Line2D([], [], color=look.colour, linestyle=look.line, marker=look.marker, label=_shorten(one.name, 44))
+            Line2D([], [], color=look.colour, linestyle=look.line, marker=look.marker, label=shorten(one.name, 44))
         )
     for label, face in ((firm, GREY), (open_, "white")):
         handles.append(
@@ -169,7 +169,7 @@ def _draw_line(axes: Axes, line: YearLine, look: Stroke, shift: float, *, first:
         markersize=5,
         linewidth=2.2 if first else 1.4,
         markerfacecolor=look.colour if first else "white",
-        label=_shorten(line.name, 26),
+        label=shorten(line.name, LEGEND_COLUMNS),
     )
     for x, interval in zip(xs, line.intervals, strict=True):
         if whiskers and interval is not None:
@@ -184,33 +184,14 @@ def _limit(marks: Sequence[Mark]) -> float:
     return 1.05 * max(min(ends[-1], 1.6 * typical), min(deltas, 2.5 * typical), 0.5)
 
 
-def _longest(lines: Sequence[YearLine]) -> int:
-    return max(_columns(line.name) for line in lines)
-
-
-def _columns(text: str) -> int:
-    """How wide a text is, in half-width letters."""
-    return sum(2 if unicodedata.east_asian_width(letter) in "FW" else 1 for letter in text)
-
-
-def _shorten(text: str, columns: int) -> str:
-    """The text on one line, cut with … where it is wider than `columns` half-width letters."""
-    text = " ".join(text.split())
-    if _columns(text) <= columns:
-        return text
-    while _columns(text) > columns - 1:
-        text = text[:-1]
-    return text.rstrip() + "…"
-
-
 def _label(name: str, n: int | None) -> str:
     """A group's name beside the axis, on two lines at most, with its number of questions."""
     name = " ".join(name.split())
     cut = len(name)
-    while _columns(name[:cut]) > LABEL_COLUMNS:
+    while count_columns(name[:cut]) > LABEL_COLUMNS:
         cut -= 1
     space = name.rfind(" ", 1, cut + 1) if cut < len(name) else -1
     cut = space if space > 0 else cut
-    rest = _shorten(name[cut:], LABEL_COLUMNS - (0 if n is None else 7))
+    rest = shorten(name[cut:], LABEL_COLUMNS - (0 if n is None else 7))
     lines = [name[:cut], rest] if rest else [name]
     return "\n".join(lines) + ("" if n is None else f" ({n})")

@@ -6,6 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from medgrpo.report.figure_style import Drawing, new_figure, render, stroke
+from medgrpo.report.label_width import LEGEND_COLUMNS, legend_columns, shorten
 from medgrpo.report.wording import Wording
 
 Metrics = Sequence[Mapping[str, Any]]
@@ -36,7 +37,15 @@ def draw_method_curves(runs: Mapping[str, Sequence[Metrics]], say: Wording) -> D
         panels[-1].set_xlabel(say("figure.step"))
         panels[-1].xaxis.get_major_locator().set_params(integer=True)
         handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=min(4, len(labels)), frameon=False)
+        figure.legend(
+            handles,
+            [shorten(label, LEGEND_COLUMNS) for label in labels],
+            loc="outside upper left",
+            ncols=min(legend_columns(labels), len(labels)),
+            frameon=False,
+            fontsize=8.5,
+            handlelength=3,
+        )
         return render(figure)
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medgrpo.exams.question import Question
+from medgrpo.exams.splits import span_years
 from medgrpo.report.figure_style import Drawing
 from medgrpo.report.method_curves import Metrics, draw_method_curves
 from medgrpo.report.tables import Entry, Table, entries
@@ -53,7 +55,8 @@ class AuditedRun:
 class Trainings:
     """What a comparison of trained models says of their training."""
 
-    setup: Table
+    setup: list[Table]
+    """What differs between the methods, and what is the same for all."""
     curves: Drawing | None
     audits: Table
 
@@ -73,25 +76,60 @@ def describe_trainings(
     return Trainings(_setup(infos, say, facts), draw_method_curves(metrics, say), _audits(audits, say))
 
 
-def _setup(infos: Mapping[str, Sequence[Mapping[str, Any]]], say: Wording, facts: Mapping[str, str]) -> Table:
-    firsts = {label: seeds[0] for label, seeds in infos.items()}
-    rows = [entries(name, *[text] * len(firsts)) for name, text in facts.items()]
-    rewards = {label: info.get("rewards", {}) for label, info in firsts.items()}
-    rows.append(
-        entries(
-            say("setup.rewards"),
-            *(say.join([f"{name} x {weight:g}" for name, weight in chosen.items()]) for chosen in rewards.values()),
-        )
+def describe_questions(
+    file: str,
+    train: Sequence[Question],
+    held_out: Sequence[Question],
+    *,
+    dropped: int,
+    near: int,
+    near_kept: bool,
+    say: Wording,
+) -> str:
+    """What the models learnt from and are asked: numbers and years; `dropped` were withdrawn by the board."""
+    text = say(
+        "setup.questions",
+        file=file,
+        train=len(train),
+        train_years=span_years(train),
+        held_out=len(held_out),
+        held_out_years=span_years(held_out),
     )
-    rows.append(entries(say("setup.batch"), *(str(_global_batch(info)) for info in firsts.values())))
+    if dropped:
+        text += say("setup.dropped", n=dropped)
+    if near:
+        text += say("setup.near_kept", n=near) if near_kept else say("setup.near", n=near)
+    return text
+
+
+def _setup(infos: Mapping[str, Sequence[Mapping[str, Any]]], say: Wording, facts: Mapping[str, str]) -> list[Table]:
+    firsts = [seeds[0] for seeds in infos.values()]
+    rows = {name: [text] * len(firsts) for name, text in facts.items()}
+    rows[say("setup.rewards")] = [
+        say.join([f"{name} x {weight:g}" for name, weight in info.get("rewards", {}).items()]) for info in firsts
+    ]
+    rows[say("setup.batch")] = [str(_global_batch(info)) for info in firsts]
     for key in SETTINGS:
-        values = [info["arguments"].get(key) for info in firsts.values()]
-        if any(value not in (None, -1) for value in values):
-            rows.append(entries(key, *(_show(value) for value in values)))
-    seeds = [say.join([str(info["seed"]) for info in each]) for each in infos.values()]
-    rows.append(entries("seed", *seeds))
-    rows.append(entries(say("setup.processes"), *(str(info["world_size"]) for info in firsts.values())))
-    return Table([say("word.item"), *firsts], rows, [say("note.setup")])
+        values = [_setting(info["arguments"], key) for info in firsts]
+        if any(value is not None for value in values):
+            rows[key] = [_show(value) for value in values]
+    rows["seed"] = [say.join([str(info["seed"]) for info in each]) for each in infos.values()]
+    rows[say("setup.processes")] = [str(info["world_size"]) for info in firsts]
+    unlike = [entries(name, *values) for name, values in rows.items() if len(set(values)) > 1]
+    alike = [entries(name, values[0]) for name, values in rows.items() if len(set(values)) == 1]
+    tables = [
+        Table([say("word.item"), *infos], unlike, [say("note.setup")], say("setup.unlike")),
+        Table([say("word.item"), say("setup.value")], alike, title=say("setup.alike")),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _setting(arguments: Mapping[str, Any], key: str) -> Any:
+    """None where the run has no such setting, or another one overrules it."""
+    limited = arguments.get("max_steps", -1) > 0
+    if (key == "max_steps" and not limited) or (key == "num_train_epochs" and limited):
+        return None
+    return arguments.get(key)
 
 
 def _global_batch(info: Mapping[str, Any]) -> int:

@@ -12,7 +12,7 @@ from medgrpo.experiment.side_by_side.design import BASE, Design, PlannedRun
 from medgrpo.experiment.side_by_side.train import load_exams, parse_settings
 from medgrpo.owner import last_name
 from medgrpo.report.comparison_report import write_comparison_report
-from medgrpo.report.trainings import AuditedRun, describe_trainings
+from medgrpo.report.trainings import AuditedRun, describe_questions, describe_trainings
 from medgrpo.report.wording import read_wording
 
 REPORT = "report"
@@ -45,7 +45,15 @@ def conclude(design: Design) -> dict[str, tuple[Comparison, Path]]:
             [_audit(design, run, out) for run in design.runs if run.label != BASE],
             wording,
             base=f"{last_name(str(model.model_name_or_path))} ({model.model_revision or '-'})",
-            data=f"{last_name(str(arguments.train_file))}: {exam.describe()}",
+            data=describe_questions(
+                last_name(str(arguments.train_file)),
+                exam.train,
+                exam.held_out,
+                dropped=len(exam.dropped),
+                near=len(exam.near),
+                near_kept=arguments.near_duplicates == "keep",
+                say=wording,
+            ),
         )
         write_comparison(out, comparison)
         write_comparison_report(out, comparison, runs, exam.held_out, design.lang, trainings)
