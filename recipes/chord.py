@@ -41,7 +41,7 @@ def main() -> None:
     if arguments.against_grpo:
         grpo_config = deepcopy(config)
         grpo_config.output_dir = grpo_folder = str(Path(config.output_dir) / "grpo")
-        grpo_config.push_to_hub = False
+        grpo_config.push_to_hub, grpo_config.report_to = False, []
         grpo = Experiment(MedGRPOTrainer(**common, args=grpo_config), exam, arguments, model_arguments)
         before = grpo.score("before")
         grpo.trainer.train()

@@ -51,7 +51,7 @@ def main() -> None:
     if arguments.against_grpo:
         grpo_config.advantage, grpo_config.adapt_reward_weights = "grpo", False
         grpo_config.output_dir = str(experiment.folder / "grpo")
-        grpo_config.push_to_hub = False
+        grpo_config.push_to_hub, grpo_config.report_to = False, []
         make_trainer(grpo_config).train()
         show_reward_gains(trainer, grpo_config.output_dir)
     experiment.push()

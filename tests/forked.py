@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,25 +33,44 @@ def run_forked(
     `env` is added to this process's environment. The status is 0, or the first that isn't.
     """
     server = _server()
+    try:
+        return _run(server, script, list(arguments), processes, cwd, env or {}, timeout)
+    except BaseException:
+        # What it would say of this order must not be taken for the next one's.
+        server.kill()
+        _server.cache_clear()
+        raise
+
+
+def _run(
+    server: "subprocess.Popen[bytes]",
+    script: Path,
+    arguments: list[str],
+    processes: int | None,
+    cwd: Path | None,
+    env: dict[str, str],
+    timeout: float,
+) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryDirectory() as folder:
         files = {name: str(Path(folder) / name) for name in ("stdout", "stderr")}
         order = {
             "argv": [str(script), *arguments],
             "processes": processes,
             "cwd": str(cwd or Path.cwd()),
-            "environment": {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **(env or {})},
+            "environment": {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **env},
             **files,
         }
         server.stdin.write(json.dumps(order).encode() + b"\n")
-        server.stdin.flush()
         children = _read(server, 60)
         try:
             statuses = _read(server, timeout)
-        except TimeoutError:
+        except BaseException as error:
             for child in children:
-                os.kill(child, signal.SIGKILL)
-            _read(server, 60)
-            raise AssertionError(f"{script.name} hangs: {_text(files['stderr'])[-3000:]}") from None
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            if isinstance(error, TimeoutError):
+                raise AssertionError(f"{script.name} hangs: {_text(files['stderr'])[-3000:]}") from None
+            raise
         status = next((status for status in statuses if status != 0), 0)
         return subprocess.CompletedProcess(order["argv"], status, _text(files["stdout"]), _text(files["stderr"]))
 
@@ -61,6 +81,7 @@ def _server() -> "subprocess.Popen[bytes]":
         [sys.executable, str(SERVER)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        bufsize=0,  # a line that lies in a buffer is none that `select` sees
         env={
             **os.environ,
             "OMP_NUM_THREADS": "1",

@@ -7,6 +7,7 @@ printed is JSON, too: the ids of the processes, then their statuses: exit code, 
 import atexit
 import json
 import os
+import random
 import runpy
 import signal
 import socket
@@ -16,6 +17,8 @@ import time
 import traceback
 from pathlib import Path
 from typing import NoReturn
+
+import numpy
 
 import medgrpo.cli
 import medgrpo.experiment.arguments
@@ -39,6 +42,9 @@ def become(order: dict, rank: int, port: int) -> NoReturn:
         names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
         os.environ.update({name: str(value) for name, value in names.items()})
         os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+    # Nothing that two processes do alike by chance may be alike here because they are forks.
+    random.seed()
+    numpy.random.seed()
     os.chdir(order["cwd"])
     sys.argv = order["argv"]
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -121,6 +121,17 @@ def reader(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Path:
     return folder
 
 
+def test_no_command_stands_where_it_is_not_seen() -> None:
+    """Shell commands stand in blocks that say `bash`, and what runs them is asked of a command that is shown."""
+    plain = re.compile(r"^```\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+    programs = ("medgrpo ", "python ", "accelerate ", "sbatch ", "make ", "pip ", "sphinx-build ")
+    for page in PAGES:
+        hidden = [line for text in plain.findall(page.read_text("utf-8")) for line in text.splitlines()]
+        assert not [line for line in hidden if line.startswith(programs)], page
+    shown = [shlex.join(words) for words in commands()]
+    assert [start for start in RUN_BY if not any(told.startswith(start) for told in shown)] == []
+
+
 @pytest.mark.parametrize("words", commands(), ids=lambda words: shlex.join(words)[:60])
 def test_something_runs_it(words: list[str]) -> None:
     path, sign = run_by(words)

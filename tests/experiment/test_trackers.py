@@ -75,17 +75,27 @@ def test_a_package_that_is_missing_is_said_with_its_extra(name: str, monkeypatch
         check_trackers([name], "medgrpo", log_in=True)
 
 
+@pytest.mark.parametrize("name", [None, "none", 1])
+def test_what_is_no_name_is_refused(name: object) -> None:
+    with pytest.raises(MedgrpoError, match=f"report_to: unknown {name!r}: there are .*or none, or all, alone"):
+        check_trackers([name], "medgrpo", log_in=True)  # as YAML's null and [none, wandb] come
+
+
 def test_a_name_that_there_is_not_is_said_with_the_closest() -> None:
     with pytest.raises(MedgrpoError, match="report_to: unknown 'wand': did you mean 'wandb'"):
         check_trackers(["wand"], "medgrpo", log_in=True)
 
 
-def test_wandb_without_a_login_is_said_before_anything_is_scored(tmp_path: Path) -> None:
-    done = start(tmp_path, "--report_to", "wandb", HOME=str(tmp_path), NETRC=str(tmp_path / "netrc"))
+@pytest.mark.parametrize(
+    ("key", "reason"), [({}, "No API key configured"), ({"WANDB_API_KEY": "too short"}, "API key")]
+)
+def test_wandb_without_a_login_is_said_before_anything_is_scored(key: dict, reason: str, tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "NETRC": str(tmp_path / "netrc")}
+    done = start(tmp_path, "--report_to", "wandb", **home, **key)
     assert done.returncode == 2
     (said,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert "report_to wandb: No API key configured" in said
-    assert "WANDB_API_KEY, or WANDB_MODE=offline" in said
+    assert f"report_to wandb: {reason}" in said
+    assert "Set WANDB_API_KEY, or WANDB_MODE=offline" in said
     assert not (tmp_path / "out").exists()
 
 

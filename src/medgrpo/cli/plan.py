@@ -86,10 +86,10 @@ def _refuse_misspelt(path: str, settings: dict) -> None:
     """Raise for a field that no recipe has and that looks like one that is read here: its default would be planned."""
     from medgrpo.distributed.plan.batch import batch_of
 
-    read = _FieldsRead(settings | {"use_vllm": True, "chord_sft_dataset": "any"})
+    read = _FieldsRead({"use_vllm": True, "chord_sft_dataset": "any"})  # with these it asks for all that it knows
     batch_of(read)
     names = sorted(read.names | {"model_name_or_path", "vllm_mode", "vllm_tensor_parallel_size"})
-    near = {key: difflib.get_close_matches(str(key), names, n=1, cutoff=0.8) for key in settings if key not in names}
+    near = {key: difflib.get_close_matches(str(key), names, n=1, cutoff=0.7) for key in settings if key not in names}
     if not any(near.values()):
         return
     from medgrpo.experiment.arguments import recipe_fields  # imports TRL: seconds, so only where there is a doubt

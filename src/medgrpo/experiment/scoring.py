@@ -42,7 +42,10 @@ def scoring_backend(
         gather_deepspeed3_params=trainer.args.ds3_gather_for_generation,
         gradient_checkpointing_kwargs=trainer.args.gradient_checkpointing_kwargs,
     ) as whole_model:
-        backend = TransformersBackend(whole_model, trainer.processing_class, sampling, batch_size)
+        # As the rollouts are prompted: a model trained without its thinking is scored without it.
+        backend = TransformersBackend(
+            whole_model, trainer.processing_class, sampling, batch_size, trainer.chat_template_kwargs
+        )
 
         def gather(completions: list[Any]) -> list[Any]:
             # Batches of the first process, which has the most questions, and of this one.

@@ -24,8 +24,8 @@ def check_trackers(names: Iterable[str], project: str, *, log_in: bool) -> None:
     known = sorted(integration_utils.INTEGRATION_TO_CALLBACK)
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            near = get_close_matches(str(name), known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}; or none, or all, alone"
             raise MedgrpoError(f"report_to: unknown {name!r}: {hint}")
         if name in OF_THE_EXTRA and not OF_THE_EXTRA[name]():
             raise MedgrpoError(f"report_to {name} needs the package {name}: pip install 'medgrpo[trackers]'")
@@ -40,7 +40,8 @@ def _log_in_to_wandb() -> None:
 
     try:
         wandb.login()
-    except wandb.errors.UsageError as error:
+    except wandb.errors.Error as error:  # no key, a wrong one, or nobody there
         raise MedgrpoError(
-            f"report_to wandb: {error} Or set WANDB_API_KEY, or WANDB_MODE=offline to keep the run on this machine"
+            f"report_to wandb: {' '.join(str(error).split())} Set WANDB_API_KEY, or WANDB_MODE=offline to keep the run "
+            "on this machine"
         ) from error

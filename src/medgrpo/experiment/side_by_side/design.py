@@ -141,6 +141,7 @@ def _read_method(path: Path, label: str, chosen: dict[str, Any]) -> tuple[tuple[
     fixed = [key for key in chosen if key in FIXED]
     if fixed:
         raise MedgrpoError(f"{path}: methods.{label}.{fixed[0]}: is the same for all: set it above, under `settings`")
+    _refuse_name(path, f"methods.{label}", chosen)
     return parts, chosen
 
 
@@ -149,10 +150,16 @@ def _shared_settings(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
         if key in settings:
             instead = {"seed": "seeds", "output_dir": "output_dir"}.get(key, "exams")
             raise MedgrpoError(f"{path}: settings.{key}: say it with `{instead}` at the top of the file")
+    _refuse_name(path, "settings", settings)
     for key in ("model_name_or_path", "train_file"):
         if not settings.get(key):
             raise MedgrpoError(f"{path}: settings.{key} is missing")
     return settings
+
+
+def _refuse_name(path: Path, where: str, settings: Mapping[str, Any]) -> None:
+    if "run_name" in settings:
+        raise MedgrpoError(f"{path}: {where}.run_name: is made of output_dir, label and seed: leave it out")
 
 
 def _read_exams(path: Path, given: Mapping[str, Any]) -> dict[str, HeldOut]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from medgrpo.errors import MedgrpoError
 from medgrpo.experiment.side_by_side.design import Design, PlannedRun
 from medgrpo.experiment.side_by_side.stop import StopRequest
-from medgrpo.experiment.side_by_side.train import FINISHED, parse_settings, refuse_other_settings
+from medgrpo.experiment.side_by_side.train import FINISHED, parse_settings, refuse_other_settings, wait_until_left
 
 LOG = "log.txt"
 LINES_SHOWN = 15
@@ -21,8 +21,8 @@ def run_all(design: Design, script: str | Path) -> None:
 
     What a run prints goes to `log.txt` in its folder. A run that fails does not stop the others. Raises
     `MedgrpoError` for a placement that is no file and settings that a method refuses, before anything is trained, for
-    a run that was begun with other settings, and in the end for the runs that failed. On SIGTERM the run that is going
-    saves a checkpoint, and this exits with status 0 (`SystemExit`).
+    a run that was begun with other settings, and in the end for the runs that failed. On SIGTERM or SIGUSR1 the run
+    that is going saves a checkpoint, and this exits with status 0 (`SystemExit`).
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise MedgrpoError(
@@ -34,6 +34,7 @@ def run_all(design: Design, script: str | Path) -> None:
             f"{design.path}: placement: {design.placement}: no such file in {Path.cwd()}: name one of "
             "accelerate_configs/"
         )
+    environment = _inherited()  # reading the settings of a run may add to it
     done = {run.name: is_finished(run) for run in design.runs}
     for run in design.runs:
         if not done[run.name]:
@@ -49,17 +50,19 @@ def run_all(design: Design, script: str | Path) -> None:
             continue
         print(f"{head}: running, log in {run.folder / LOG}", flush=True)
         started = time.monotonic()
-        status = _run_one(design, run, script, stop)
+        status = _run_one(launch_command(design, run, script), run, environment, stop)
         took = f"{time.monotonic() - started:.0f} s"
         if status == 0 and is_finished(run):
             print(f"{head}: finished in {took}", flush=True)
-        elif not stop.heard:
+        elif stop.heard is None:
             failed.append(run)
             print(
                 f"{head}: failed after {took} (exit status {status})\n{_end_of_log(run)}", file=sys.stderr, flush=True
             )
-        if stop.heard:
-            print(f"{head}: stopped by SIGTERM after {took}: the same command goes on from there", flush=True)
+        if stop.heard is not None:
+            # Whoever signals all processes ends accelerate before its training.
+            wait_until_left(run)
+            print(f"{head}: stopped by {stop.heard.name} after {took}: the same command goes on from there", flush=True)
             raise SystemExit(0)
     if failed:
         names = ", ".join(run.name for run in failed)
@@ -101,14 +104,14 @@ def slurm_jobs(design: Design, script: str | Path, batch_file: str) -> str:
     return "\n".join(lines)
 
 
-def _run_one(design: Design, run: PlannedRun, script: str | Path, stop: StopRequest) -> int:
-    # This process may itself have been started by accelerate: its settings are not the run's.
-    inherited = ("ACCELERATE_", "FSDP_", "DEEPSPEED_")
+def _inherited() -> dict[str, str]:
+    """The environment of the runs. This process may itself have been started by accelerate: not with their settings."""
+    own = ("ACCELERATE_", "FSDP_", "DEEPSPEED_")
     places = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(inherited) and name not in places
-    }
-    command = launch_command(design, run, script)
+    return {name: value for name, value in os.environ.items() if not name.startswith(own) and name not in places}
+
+
+def _run_one(command: list[str], run: PlannedRun, environment: dict[str, str], stop: StopRequest) -> int:
     with (run.folder / LOG).open("ab") as log:
         launcher = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
         with launcher, stop.handed_on_to(launcher):

@@ -11,20 +11,20 @@ import psutil
 
 
 class StopRequest:
-    """Whether SIGTERM was heard; `handed_on_to` says to whose processes it goes meanwhile.
+    """The signal that was heard, if any; `handed_on_to` says to whose processes it goes meanwhile.
 
     A training that hears it saves a checkpoint and ends (`medgrpo.trainers.interruptible`). Left to the default, it
     would end the launching process alone, and the run would go on with nobody waiting for it.
     """
 
-    heard = False
+    heard: signal.Signals | None = None
 
     @contextmanager
     def handed_on_to(self, launcher: "subprocess.Popen[bytes]") -> Iterator[None]:
-        """Within this, SIGTERM to this process is one to the processes that `launcher` (accelerate) has started."""
+        """Within this, SIGTERM or SIGUSR1 to this process is SIGTERM to what `launcher` (accelerate) has started."""
 
         def hear(number: int, frame: FrameType | None) -> None:
-            self.heard = True
+            self.heard = signal.Signals(number)
             with suppress(psutil.NoSuchProcess):
                 # Accelerate itself would die of it; it ends by itself when its processes have.
                 trainings = psutil.Process(launcher.pid).children()
@@ -35,8 +35,9 @@ class StopRequest:
         if threading.current_thread() is not threading.main_thread():
             yield  # a signal can be heard in the main thread only
             return
-        before = signal.signal(signal.SIGTERM, hear)
+        before = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGUSR1)}
         try:
             yield
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)

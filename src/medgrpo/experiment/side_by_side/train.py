@@ -95,6 +95,12 @@ def _alone(run: PlannedRun) -> Iterator[None]:
         yield
 
 
+def wait_until_left(run: PlannedRun) -> None:
+    """Return when no process trains the run: one that was asked to stop may still be saving."""
+    with (run.folder / LOCK).open("a", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
 def _mark(run: PlannedRun, name: str) -> None:
     mark = {"run": run.name, "fingerprint": run.fingerprint}
     (run.folder / name).write_text(json.dumps(mark) + "\n", encoding="utf-8")
@@ -103,7 +109,9 @@ def _mark(run: PlannedRun, name: str) -> None:
 def parse_settings(run: PlannedRun, fields: Sequence[str] = ()) -> tuple[ExamArguments, MedGRPOConfig, ModelConfig]:
     """The run's settings as a recipe reads them, from `settings.yaml` in its folder, which this writes."""
     config_class, _ = combine(run.parts)
-    settings = {**run.settings, "output_dir": str(run.folder), "seed": run.seed, "run_name": run.name}
+    # Trackers tell runs by their name alone.
+    name = f"{run.folder.parent.parent.name}/{run.name}"
+    settings = {**run.settings, "output_dir": str(run.folder), "seed": run.seed, "run_name": name}
     if run.label == BASE:
         # Nothing is trained: no reference model has to be loaded, nothing is written to a tracker.
         settings |= {"beta": 0.0, "report_to": "none"}
