@@ -75,6 +75,10 @@ def test_methods_combine() -> None:
         ({"methods": {"X": {"method": "ppo"}}}, "methods.X: method ppo: choose from"),
         ({"methods": {"X": {"epsilon": 0.1}}}, "methods.X: method missing"),
         ({"methods": {"X": {"method": "grpo", "train_file": "other.jsonl"}}}, "is the same for all"),
+        (
+            {"methods": {"X": {"method": "grpo", "run_name": "mine"}}},
+            "methods.X.run_name: is made of output_dir, label",
+        ),
         ({"methods": {"a/b": {"method": "grpo"}}}, "a label names a folder"),
         ({"methods": {"X": {"method": 5}}}, "methods.X: method 5: choose from"),
         ({"methods": {"X": {"method": [["grpo"]]}}}, "methods.X: method ['grpo']: choose from"),

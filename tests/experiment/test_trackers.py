@@ -87,7 +87,7 @@ def test_a_name_that_there_is_not_is_said_with_the_closest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "reason"), [({}, "No API key configured"), ({"WANDB_API_KEY": "too short"}, "API key")]
+    ("key", "reason"), [({}, "No API key configured"), ({"WANDB_API_KEY": "too short"}, "WANDB_API_KEY invalid")]
 )
 def test_wandb_without_a_login_is_said_before_anything_is_scored(key: dict, reason: str, tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "NETRC": str(tmp_path / "netrc")}
