@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from forked import run_forked
 
 from medgrpo.cli import main
 from medgrpo.comparison.compare import compare_runs
@@ -101,10 +102,8 @@ def test_help_does_not_wait_for_scipy() -> None:
 
 
 def test_the_recipe_does_the_same(runs, tmp_path) -> None:
-    command = [sys.executable, str(ROOT / "recipes" / "compare.py"), "--base", f"{runs}/base"]
-    command += ["--runs", f"GRPO={runs}/grpo/after", f"{runs}/seed1", "--out", str(tmp_path / "out")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(command, env=environment, text=True, capture_output=True, check=False)
+    asked = ["--base", f"{runs}/base", "--runs", f"GRPO={runs}/grpo/after", f"{runs}/seed1"]
+    done = run_forked(ROOT / "recipes" / "compare.py", *asked, "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     assert "GRPO " in done.stdout and "seed1 " in done.stdout
     assert (tmp_path / "out" / "comparison.html").is_file()

@@ -39,7 +39,7 @@ RUN_BY = {
     "make demo": ("tests/recipes/test_recipes.py", "test_without_arguments_it_learns_and_says_so"),
     "make test": (".ci/run", "make test"),
     "accelerate launch recipes/grpo.py": ("tests/recipes/test_recipes.py", '"grpo": MedGRPOConfig'),
-    "accelerate launch recipes/mo_grpo.py": ("tests/recipes/test_recipes.py", 'launch("mo_grpo"'),
+    "accelerate launch recipes/mo_grpo.py": ("tests/recipes/test_recipes.py", 'run_recipe("mo_grpo"'),
     "accelerate launch recipes/chord.py": ("tests/recipes/test_chord_recipe.py", "without_arguments"),
     "accelerate launch recipes/grpo.py --use_vllm": ("tests/distributed/served_training.py", "use_vllm"),
     "accelerate launch --config_file accelerate_configs/cpu_zero3_ep.yaml": (

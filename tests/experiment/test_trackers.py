@@ -24,15 +24,14 @@ WATCHED = ["reward", "advantage_share/ophtho", "ratio/seq_max", "kl"]
 WANDB = Path(sys.prefix) / "wandb"
 
 
-def start(folder: Path, *options: str, **places: str) -> subprocess.CompletedProcess[str]:
-    """Two steps of GSPO, with W&B on the path."""
+def start(folder: Path, command: list[str], **places: str) -> subprocess.CompletedProcess[str]:
+    """Run with W&B on the path, and none of its settings but `places`."""
     if not WANDB.is_dir() and importlib.util.find_spec("wandb") is None:
         pytest.skip(f"no W&B in {WANDB}: pip install --target {WANDB} wandb")
-    command = [sys.executable, str(ROOT / "recipes" / "gspo.py"), "--output_dir", "out", "--max_steps", "2"]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
     paths = os.pathsep.join([str(WANDB), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
-        [*command, "--logging_steps", "1", "--eval_years", "2023", *options],
+        command,
         cwd=folder,
         env={**kept, "HF_HUB_OFFLINE": "1", "PYTHONPATH": paths, **places},
         stdin=subprocess.DEVNULL,
@@ -44,7 +43,9 @@ def start(folder: Path, *options: str, **places: str) -> subprocess.CompletedPro
 
 def test_metrics_reach_all_of_them(tmp_path: Path) -> None:
     places = {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "TRACKIO_DIR": str(tmp_path / "trackio")}
-    done = start(tmp_path, "--report_to", *NAMES, "--run_name", "one", **places)
+    command = [sys.executable, str(ROOT / "recipes" / "gspo.py"), "--output_dir", "out", "--max_steps", "2"]
+    command += ["--logging_steps", "1", "--eval_years", "2023", "--report_to", *NAMES, "--run_name", "one"]
+    done = start(tmp_path, command, **places)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text("utf-8").splitlines()]
     expected = {name: [row[name] for row in rows if name in row] for name in WATCHED}
@@ -89,14 +90,13 @@ def test_a_name_that_there_is_not_is_said_with_the_closest() -> None:
 @pytest.mark.parametrize(
     ("key", "reason"), [({}, "No API key configured"), ({"WANDB_API_KEY": "too short"}, "WANDB_API_KEY invalid")]
 )
-def test_wandb_without_a_login_is_said_before_anything_is_scored(key: dict, reason: str, tmp_path: Path) -> None:
+def test_wandb_without_a_login_is_said(key: dict, reason: str, tmp_path: Path) -> None:
+    asked = "from medgrpo.experiment.trackers import check_trackers; check_trackers(['wandb'], 'medgrpo', log_in=True)"
     home = {"HOME": str(tmp_path), "NETRC": str(tmp_path / "netrc")}
-    done = start(tmp_path, "--report_to", "wandb", **home, **key)
-    assert done.returncode == 2
-    (said,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert f"report_to wandb: {reason}" in said
+    done = start(tmp_path, [sys.executable, "-c", asked], **home, **key)
+    said = done.stderr.splitlines()[-1]
+    assert f"MedgrpoError: report_to wandb: {reason}" in said
     assert "Set WANDB_API_KEY, or WANDB_MODE=offline" in said
-    assert not (tmp_path / "out").exists()
 
 
 def test_wandb_is_told_the_project_unless_the_environment_names_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,7 @@ def test_as_a_process(tmp_path: Path) -> None:
     ("arguments", "reasons"),
     [
         (["--train_file", "missing.jsonl"], ["missing.jsonl"]),
+        (["--report_to", "wand"], ["report_to: unknown 'wand'", "did you mean 'wandb'"]),
         (["--reward_funcs", "ophto"], ["ophto", "did you mean 'ophtho'"]),
         (["--reward_weights", "1", "2", "3"], ["reward_weights", "3 weights for 2 rewards"]),
         (["--config", str(CONFIG_FILE), "--model_name_or_path", "./missing"], ["./missing", "no such folder"]),

@@ -1,13 +1,12 @@
 """CHORD's recipe as people launch it: the show without arguments, and what it refuses."""
 
 import json
-import os
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from forked import run_forked
 
 from medgrpo.evaluation.samples import pair_outcomes, read_run
 from medgrpo.exams.prompts import build_prompt
@@ -19,14 +18,7 @@ RECIPE = Path(__file__).resolve().parents[2] / "recipes" / "chord.py"
 
 
 def test_without_arguments_chord_learns_where_grpo_stays(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "accelerate.commands.launch", str(RECIPE)],
-        cwd=tmp_path,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    done = run_forked(RECIPE, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     run = tmp_path / "runs" / "chord_tiny"
     # The base never answers in the tag, and after GRPO it still doesn't.

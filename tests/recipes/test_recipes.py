@@ -58,7 +58,7 @@ def run_recipe(
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_without_arguments_it_learns_and_says_so(recipe: str, tmp_path: Path) -> None:
-    done = launch(recipe, folder=tmp_path)
+    done = (launch if recipe == "gspo" else run_recipe)(recipe, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     run = tmp_path / "runs" / f"{recipe}_tiny"
     before, after = read_run(run / "before"), read_run(run / "after")
@@ -85,7 +85,7 @@ def test_without_arguments_it_learns_and_says_so(recipe: str, tmp_path: Path) ->
 
 
 def test_mo_grpo_without_arguments_shows_what_each_reward_gained(tmp_path: Path) -> None:
-    done = launch("mo_grpo", folder=tmp_path)
+    done = run_recipe("mo_grpo", folder=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     run = tmp_path / "runs" / "mo_grpo_tiny"
     # The log and the table say the same: `length` had the advantage under GRPO, half of it under MO-GRPO.
