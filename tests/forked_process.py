@@ -5,6 +5,7 @@ printed is JSON, too: the ids of the processes, then their statuses: exit code, 
 """
 
 import atexit
+import gc
 import json
 import os
 import random
@@ -85,6 +86,9 @@ def wait_for(children: list[int]) -> list[int]:
 def main() -> None:
     # A fork copies one thread only. (The allocator of pyarrow has another, and starts it again by itself.)
     assert threading.active_count() == 1, threading.enumerate()
+    # DeepSpeed and accelerate collect garbage many times a run: what has been imported need not be looked through.
+    gc.collect()
+    gc.freeze()
     print("ready", flush=True)
     for line in sys.stdin:
         order = json.loads(line)

@@ -4,6 +4,7 @@ Each line is JSON: what `killed_run.run` takes, `output`, a file for what the ru
 printed is JSON, too: the processes' ids, and when all have ended, their statuses: exit code, or minus the signal.
 """
 
+import gc
 import json
 import os
 import socket
@@ -43,6 +44,8 @@ def become(order: dict, rank: int, processes: int, port: int) -> NoReturn:
 def main() -> None:
     # A fork copies one thread only. (The allocator of pyarrow has another, and starts it again by itself.)
     assert threading.active_count() == 1, threading.enumerate()
+    gc.collect()
+    gc.freeze()  # DeepSpeed and accelerate collect garbage many times a run
     print("ready", flush=True)
     for line in sys.stdin:
         order = json.loads(line)
