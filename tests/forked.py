@@ -12,11 +12,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    # DeepSpeed builds a small extension, and looks on the path for the ninja that is installed beside Python.
+    "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+}
 SERVER = Path(__file__).with_name("forked_process.py")
 
 
@@ -33,43 +37,25 @@ def run_forked(
     `env` is added to this process's environment. The status is 0, or the first that isn't.
     """
     server = _server()
-    try:
-        return _run(server, script, list(arguments), processes, cwd, env or {}, timeout)
-    except BaseException:
-        # What it would say of this order must not be taken for the next one's.
-        server.kill()
-        _server.cache_clear()
-        raise
-
-
-def _run(
-    server: "subprocess.Popen[bytes]",
-    script: Path,
-    arguments: list[str],
-    processes: int | None,
-    cwd: Path | None,
-    env: dict[str, str],
-    timeout: float,
-) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryDirectory() as folder:
         files = {name: str(Path(folder) / name) for name in ("stdout", "stderr")}
         order = {
             "argv": [str(script), *arguments],
             "processes": processes,
             "cwd": str(cwd or Path.cwd()),
-            "environment": {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **env},
+            "environment": {**os.environ, **ENVIRONMENT, **(env or {})},
             **files,
         }
-        server.stdin.write(json.dumps(order).encode() + b"\n")
-        children = _read(server, 60)
         try:
-            statuses = _read(server, timeout)
-        except BaseException as error:
-            for child in children:
-                with suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
-            if isinstance(error, TimeoutError):
-                raise AssertionError(f"{script.name} hangs: {_text(files['stderr'])[-3000:]}") from None
+            server.stdin.write(json.dumps(order).encode() + b"\n")
+            if not select.select([server.stdout], [], [], timeout)[0]:
+                raise AssertionError(f"{script.name} hangs: {_text(files['stderr'])[-3000:]}")
+            statuses = json.loads(server.stdout.readline())
+        except BaseException:
+            # With all that it has forked: what it would say of this order must not be taken for the next one's.
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+            _server.cache_clear()
             raise
         status = next((status for status in statuses if status != 0), 0)
         return subprocess.CompletedProcess(order["argv"], status, _text(files["stdout"]), _text(files["stderr"]))
@@ -82,25 +68,13 @@ def _server() -> "subprocess.Popen[bytes]":
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,  # a line that lies in a buffer is none that `select` sees
-        env={
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "HF_HUB_OFFLINE": "1",
-            "TOKENIZERS_PARALLELISM": "false",
-            # DeepSpeed builds a small extension, and looks on the path for the ninja that is installed beside it.
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
-        },
+        env={**os.environ, **ENVIRONMENT, "TOKENIZERS_PARALLELISM": "false"},
+        start_new_session=True,
     )
     atexit.register(server.stdin.close)
     while (line := server.stdout.readline()) != b"ready\n":
         assert line, "the process that forks has ended"  # what its imports print comes before
     return server
-
-
-def _read(server: "subprocess.Popen[bytes]", timeout: float) -> Any:
-    if not select.select([server.stdout], [], [], timeout)[0]:
-        raise TimeoutError
-    return json.loads(server.stdout.readline())
 
 
 def _text(path: str) -> str:

@@ -1,7 +1,7 @@
 """A process that has imported everything, and forks the processes of a script for each line that it reads.
 
 A line is JSON: `argv` (the script first), `processes`, `cwd`, `environment`, the files `stdout` and `stderr`. What is
-printed is JSON, too: the ids of the processes, then their statuses: exit code, or minus the signal.
+printed is JSON, too: the statuses of the processes when all have ended: exit code, or minus the signal.
 """
 
 import atexit
@@ -11,7 +11,6 @@ import os
 import random
 import runpy
 import signal
-import socket
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import numpy
+from ranks import free_port, rank_environment
 
 import medgrpo.cli
 import medgrpo.experiment.arguments
@@ -38,11 +38,8 @@ def become(order: dict, rank: int, port: int) -> NoReturn:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.environ.clear()
     os.environ.update(order["environment"])
-    processes = order["processes"]
-    if processes is not None:
-        names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
-        os.environ.update({name: str(value) for name, value in names.items()})
-        os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+    if order["processes"] is not None:
+        os.environ.update(rank_environment(rank, order["processes"], port))
     # Nothing that two processes do alike by chance may be alike here because they are forks.
     random.seed()
     numpy.random.seed()
@@ -92,16 +89,13 @@ def main() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         order = json.loads(line)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         children = []
         for rank in range(order["processes"] or 1):
             child = os.fork()
             if child == 0:
                 become(order, rank, port)
             children.append(child)
-        print(json.dumps(children), flush=True)
         print(json.dumps(wait_for(children)), flush=True)
 
 

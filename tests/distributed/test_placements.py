@@ -6,7 +6,6 @@ Everything is trained in two launches, one of one process and one of two; the te
 import importlib.util
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,6 @@ from medgrpo.trainers.run_log import read_metrics
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="needs the extra `deepspeed`")
-# DeepSpeed builds a small extension, and looks on the path for the ninja that is installed beside it.
-PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 KINDS = ("moe", "next")
 # Adam divides by the size of a gradient: with its epsilon of 1e-8 the rounding of one near 0 would decide its step.
 OPTIMIZERS = {
@@ -92,7 +89,7 @@ def launch(processes: int, todo: list[dict], root: Path) -> None:
         HERE / "placed_run.py",
         str(path),
         processes=processes,
-        env={"TRL_EXPERIMENTAL_SILENCE": "1", "PATH": PATH, "PYTHONPATH": os.pathsep.join(python_path)},
+        env={"TRL_EXPERIMENTAL_SILENCE": "1", "PYTHONPATH": os.pathsep.join(python_path)},
     )
     assert done.returncode == 0, done.stderr[-4000:]
 

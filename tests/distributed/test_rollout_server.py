@@ -1,9 +1,9 @@
 import os
-import socket
 import time
 
 import pytest
 from faulty_server import FaultyServer, completions, hang
+from ranks import free_port
 
 from medgrpo.distributed.rollout_server import RolloutServer, ServerFault, ServerRefusal
 from medgrpo.errors import MedgrpoError
@@ -110,9 +110,7 @@ def test_scores_are_those_of_the_prompts_tokens(faulty) -> None:
 
 
 def test_nobody_there(monkeypatch) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    url = f"http://127.0.0.1:{free_port()}"
     told = []
     started = time.monotonic()
     with pytest.raises(MedgrpoError, match=f"{url}: no vLLM server there after 1 s .*refused.*medgrpo serve"):

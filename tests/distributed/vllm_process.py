@@ -2,11 +2,12 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from ranks import free_port
 
 from medgrpo.distributed.rollout_server import RolloutServer, ServerFault
 
@@ -14,13 +15,6 @@ PYTHON = os.environ.get("MEDGRPO_VLLM_PYTHON")
 NEEDED = "MEDGRPO_VLLM_PYTHON is not set: it names a Python with vLLM (`make test` makes one)"
 KEY = "0123456789abcdef-of-the-tests"
 START_S = 800
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class VLLMProcess:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from shown import ROOT, blocks, commands
 from trl import ModelConfig
 
 from medgrpo import CHORDConfig, GSPOConfig, MedGRPOConfig, MOGRPOConfig
@@ -16,9 +17,7 @@ from medgrpo.experiment.arguments import AgainstGRPOArguments, ExamArguments
 from medgrpo.experiment.side_by_side.design import read_design
 from medgrpo.tiny import TINY_MODEL
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "README.ja.md"])
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 # What a page names and a test can't have: a model of the Hub, a reader's own questions.
 STAND_INS = {"Qwen/Qwen3-4B-Instruct-2507": str(TINY_MODEL), '"train.jsonl"': '"mini_exam"'}
 SMALL = "num_generations=4, per_device_train_batch_size=8, max_completion_length=8, max_steps=1, report_to='none', "
@@ -29,16 +28,6 @@ RECIPES = {
     "chord": (CHORDConfig, AgainstGRPOArguments),
     "compare": (ComparisonRequest, ComparisonRequest),
 }
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    return [text for kind, text in BLOCK.findall(page.read_text(encoding="utf-8")) if kind == language]
-
-
-def commands(page: Path) -> list[list[str]]:
-    """Each command of the page's shell blocks as words, comments left out and broken lines joined."""
-    lines = "\n".join(blocks(page, "bash")).replace("\\\n", " ").splitlines()
-    return [words for words in (shlex.split(line, comments=True) for line in lines) if words]
 
 
 WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
@@ -61,9 +50,6 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_commands_are_ones_that_there_are(page: Path) -> None:
     for words in commands(page):
         told = shlex.join(words)
-        while "=" in words[0]:
-            # A setting of the environment before the command.
-            words = words[1:]
         if words[0] == "medgrpo":
             _, unknown = build_parser().parse_known_args(words[1:])
             assert not unknown, told

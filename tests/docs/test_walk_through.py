@@ -3,7 +3,6 @@ one folder as a reader would, the others by the tests that are named here."""
 
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -12,12 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from shown import ROOT, blocks, commands
 
 from medgrpo.cli import main
 from medgrpo.exams.question import MINI_EXAM, Question, read_questions, write_questions
 from medgrpo.tiny import TINY_MODEL
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "README.ja.md",
@@ -25,14 +24,16 @@ PAGES = [
     *sorted((ROOT / "launch").glob("*.md")),
     *sorted((ROOT / "benchmarks").glob("*.md")),
 ]
-SHELL = re.compile(r"^```bash\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+# Every command once, in the order in which a reader meets it.
+COMMANDS = list({shlex.join(words): words for page in PAGES for words in commands(page)}.values())
 HERE = "run by this file"
 # The README's training on real questions, with a model that is here and one short step (the last option wins).
 TRAINING = "accelerate launch recipes/gspo.py --model_name_or_path"
 SHORT = ["--max_steps", "1", "--num_generations", "4", "--max_completion_length", "16", "--report_to", "none"]
 
 # How a command starts (the longest start decides) -> what runs it, and a word by which that can be seen in the file.
-# Elsewhere is what starts a server, needs a cluster, or takes minutes.
+# Elsewhere is what starts a server, needs a cluster, or takes minutes. Of the recipes without arguments gspo.py is
+# started by `accelerate launch` there, the others are run without that launcher.
 RUN_BY = {
     "medgrpo": (HERE, "main(words[1:])"),
     TRAINING: (HERE, "accelerate.commands.launch"),
@@ -62,19 +63,6 @@ RUN_BY = {
     "swift/bin/swift": ("benchmarks/peers.md", "swift"),
     "--chord_sft_dataset": ("benchmarks/peers.md", "swift"),
 }
-
-
-def commands() -> list[list[str]]:
-    """Every command once, in the order in which a reader meets it; settings of the environment left out."""
-    found: dict[str, list[str]] = {}
-    for page in PAGES:
-        lines = "\n".join(SHELL.findall(page.read_text(encoding="utf-8"))).replace("\\\n", " ").splitlines()
-        for words in (shlex.split(line, comments=True) for line in lines):
-            while words and re.match(r"[A-Z_]+=", words[0]):
-                words = words[1:]
-            if words:
-                found.setdefault(shlex.join(words), words)
-    return list(found.values())
 
 
 def run_by(words: list[str]) -> tuple[str, str]:
@@ -107,9 +95,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Path:
     shutil.copytree(ROOT / "recipes", folder / "recipes")
     two_of_each_block(data_dir / "igakuqa", folder / "IgakuQA")
     shutil.copytree(data_dir / "igakuqa119", folder / "IgakuQA119")
-    table = re.search(r"```csv\n(.*?)```", (ROOT / "docs" / "data-formats.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert table is not None
-    (folder / "specialist.csv").write_text(table[1], encoding="utf-8")
+    (table,) = blocks(ROOT / "docs" / "data-formats.md", "csv")
+    (folder / "specialist.csv").write_text(table, encoding="utf-8")
     exam = read_questions(MINI_EXAM)
     write_questions(folder / "train.jsonl", [question for question in exam if question.year < 2023])
     write_questions(folder / "eval.jsonl", [question for question in exam if question.year >= 2023])
@@ -123,16 +110,15 @@ def reader(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Path:
 
 def test_no_command_stands_where_it_is_not_seen() -> None:
     """Shell commands stand in blocks that say `bash`, and what runs them is asked of a command that is shown."""
-    plain = re.compile(r"^```\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
     programs = ("medgrpo ", "python ", "accelerate ", "sbatch ", "make ", "pip ", "sphinx-build ")
     for page in PAGES:
-        hidden = [line for text in plain.findall(page.read_text("utf-8")) for line in text.splitlines()]
+        hidden = [line for text in blocks(page, "") for line in text.splitlines()]
         assert not [line for line in hidden if line.startswith(programs)], page
-    shown = [shlex.join(words) for words in commands()]
+    shown = [shlex.join(words) for words in COMMANDS]
     assert [start for start in RUN_BY if not any(told.startswith(start) for told in shown)] == []
 
 
-@pytest.mark.parametrize("words", commands(), ids=lambda words: shlex.join(words)[:60])
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: shlex.join(words)[:60])
 def test_something_runs_it(words: list[str]) -> None:
     path, sign = run_by(words)
     assert sign in (Path(__file__) if path == HERE else ROOT / path).read_text(encoding="utf-8")
@@ -141,7 +127,7 @@ def test_something_runs_it(words: list[str]) -> None:
 def test_the_verbs_and_the_training_in_the_order_of_the_pages(reader: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(reader)
     trained = False
-    for words in commands():
+    for words in COMMANDS:
         if run_by(words)[0] != HERE:
             continue
         told = shlex.join(words)

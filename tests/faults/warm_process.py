@@ -7,12 +7,12 @@ printed is JSON, too: the processes' ids, and when all have ended, their statuse
 import gc
 import json
 import os
-import socket
 import sys
 import threading
 from typing import NoReturn
 
 import killed_run
+from ranks import free_port, rank_environment
 
 from medgrpo.experiment import arguments
 
@@ -23,9 +23,7 @@ def become(order: dict, rank: int, processes: int, port: int) -> NoReturn:
         os.dup2(output, stream)
     sys.argv = ["train.py", "--max_steps", "8"]
     if processes > 1:
-        names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes}
-        os.environ.update({name: str(value) for name, value in names.items()})
-        os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+        os.environ.update(rank_environment(rank, processes, port))
     if rank:
         order.pop("pipe")
     status = 1
@@ -50,9 +48,7 @@ def main() -> None:
     for line in sys.stdin:
         order = json.loads(line)
         processes = order.get("processes", 1)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         children = []
         for rank in range(processes):
             child = os.fork()

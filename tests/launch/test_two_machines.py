@@ -1,13 +1,13 @@
 """Two launches find each other over the network and train as one process does."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from ranks import free_port
 from safetensors.numpy import load_file
 
 from medgrpo.trainers.metrics_file import read_metrics
@@ -34,11 +34,8 @@ def finish(run: subprocess.Popen, log: Path) -> None:
 @pytest.mark.timeout(900)
 def test_two_machines_equal_one_process_at_the_same_global_batch(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(HERE / "two_machines.yaml")]
-    launch += ["--main_process_ip", "127.0.0.1", "--main_process_port", str(port)]
+    launch += ["--main_process_ip", "127.0.0.1", "--main_process_port", str(free_port())]
     logs = [tmp_path / f"machine-{rank}.log" for rank in (0, 1)]
     machines = [start(two, 8, [*launch, "--machine_rank", str(rank)], logs[rank]) for rank in (0, 1)]
     try:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import yaml
+from forked import run_forked
 
 from medgrpo.cli import main
 from medgrpo.evaluation.samples import read_run
@@ -17,7 +18,8 @@ from medgrpo.hub.record import read_record
 from medgrpo.statistics import mcnemar
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, str(ROOT / "recipes" / "side_by_side.py"), "--config", "design.yaml"]
+RECIPE = ROOT / "recipes" / "side_by_side.py"
+COMMAND = [sys.executable, str(RECIPE), "--config", "design.yaml"]
 
 
 def write_design(folder: Path) -> None:
@@ -110,3 +112,7 @@ def test_stopped_killed_and_started_again_it_goes_on_and_reports(tmp_path: Path,
         samples = read_run(tmp_path / "out" / "GRPO" / "seed0" / exam).samples
         assert record.held_out.examples == len(samples)
         assert record.held_out.years == sorted({sample.year for sample in samples})
+
+    again = run_forked(RECIPE, "--config", "design.yaml", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.count("finished already") == 3

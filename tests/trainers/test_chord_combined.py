@@ -1,8 +1,6 @@
 """CHORD, MO-GRPO and sequence ratios in one class: on one process, on two, and on two under ZeRO-3."""
 
 import importlib.util
-import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +12,6 @@ from small_model import build_model, build_tokenizer
 from medgrpo.trainers.run_log import read_metrics
 
 HERE = Path(__file__).parent
-# DeepSpeed builds a small extension, and looks on the path for the ninja that is installed beside it.
-PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +29,6 @@ def launch(processes: int, place: str, base: Path) -> Path:
         HERE / "combined_run.py",
         *(place, str(folder), str(base), str(8 // processes), str(4 // processes)),
         processes=processes,
-        env={"PATH": PATH},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return folder

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from medgrpo.report.figure_style import BASE_STROKE, GREY, INK, Drawing, Stroke, new_figure, render, stroke
+from medgrpo.report.figure_style import BASE_STROKE, GREY, INK, LEGEND, Drawing, Stroke, new_figure, render, stroke
 from medgrpo.report.label_width import LEGEND_COLUMNS, count_columns, legend_columns, shorten
 
 # More series in one group of a forest plot can no longer be told apart: the rest goes on the next sheet.
@@ -74,13 +74,7 @@ def draw_years(years: Sequence[tuple[str, int]], lines: Sequence[YearLine], *, a
         axes.set_xlim(-0.5, len(years) - 0.5)
         axes.set_ylabel(axis)
         axes.margins(y=0.08)
-        figure.legend(
-            loc="outside upper left",
-            ncols=legend_columns(line.name for line in lines),
-            frameon=False,
-            fontsize=8.5,
-            handlelength=3,
-        )
+        figure.legend(ncols=legend_columns(line.name for line in lines), **LEGEND)
         return render(figure)
 
 
@@ -104,14 +98,7 @@ def _draw_sheet(
         axes.set_xlim(-limit, limit)
         axes.set_xlabel(axis)
         axes.spines["left"].set_visible(False)
-        figure.legend(
-            handles=_legend(sheet, firm, open_),
-            loc="outside upper left",
-            ncols=1,
-            frameon=False,
-            fontsize=8.5,
-            handlelength=3,
-        )
+        figure.legend(handles=_legend(sheet, firm, open_), ncols=1, **LEGEND)
         return render(figure)
 
 

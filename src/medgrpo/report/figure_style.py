@@ -22,6 +22,8 @@ with matplotlib.rc_context():
 FONTS = [matplotlib_fontja.matplotlib_fontja.FONT_NAME, "DejaVu Sans"]
 INK, GREY, PALE, ACCENT, BAR, RUST = "#1f2933", "#7b8794", "#e4e7eb", "#0b5c8a", "#7fb2d1", "#b45309"
 WIDTH_INCHES, DPI = 5.12, 200
+# Of many series: lines long enough to tell their patterns apart.
+LEGEND = {"loc": "outside upper left", "frameon": False, "fontsize": 8.5, "handlelength": 3}
 
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X", "p"]
 _LINES = ["-", "--", "-.", ":"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from medgrpo.report.figure_style import Drawing, new_figure, render, stroke
+from medgrpo.report.figure_style import LEGEND, Drawing, new_figure, render, stroke
 from medgrpo.report.label_width import LEGEND_COLUMNS, legend_columns, shorten
 from medgrpo.report.wording import Wording
 
@@ -40,11 +40,8 @@ def draw_method_curves(runs: Mapping[str, Sequence[Metrics]], say: Wording) -> D
         figure.legend(
             handles,
             [shorten(label, LEGEND_COLUMNS) for label in labels],
-            loc="outside upper left",
             ncols=min(legend_columns(labels), len(labels)),
-            frameon=False,
-            fontsize=8.5,
-            handlelength=3,
+            **LEGEND,
         )
         return render(figure)
 
